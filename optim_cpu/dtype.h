@@ -1,9 +1,11 @@
-// Element types of parameters, gradients and state, and the conversions between them.
+// Element types of parameters, gradients and state, and the conversions of one element.
 //
-// Pure arithmetic, callable from any thread. Every conversion is exact or correctly rounded, and the
-// same on every machine.
+// Pure arithmetic, callable from any thread. Every conversion is exact or correctly rounded, the
+// same on every machine, and keeps NaN a NaN. They have no branches, so that loops over them
+// vectorize.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -12,8 +14,54 @@ namespace headrace {
 enum class ScalarType : std::uint8_t { fp32, bf16, fp16 };
 
 // Bytes of one element.
-constexpr std::size_t size_of(ScalarType type) noexcept {
-  return type == ScalarType::fp32 ? 4 : 2;
+constexpr std::size_t size_of(ScalarType type) noexcept { return type == ScalarType::fp32 ? 4 : 2; }
+
+// What every NaN of the optimizer's state becomes: the payload of an arithmetic result depends on
+// the instructions chosen, and the state's bits must not.
+inline constexpr std::uint32_t kNanBits = 0x7fc00000;
+
+constexpr float float_of_bf16(std::uint16_t bits) noexcept {
+  return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+
+// To nearest, ties away from zero: what cutting off the low half of bits + 0x8000 gives, so that a
+// bf16 parameter can be the high half of its fp32 master.
+constexpr std::uint16_t bf16_of_float(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x8000u) >> 16;
+  const std::uint32_t quiet = (bits >> 16) | 0x40u;
+  return static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+
+// As the F16C instruction: exact, a signalling NaN becomes quiet.
+constexpr float float_of_fp16(std::uint16_t bits) noexcept {
+  constexpr std::uint32_t kInfinity = 0x7c00u << 13;
+  const std::uint32_t magnitude = (bits & 0x7fffu) << 13;
+  const std::uint32_t normal = magnitude + (112u << 23);
+  const float small = std::bit_cast<float>(magnitude + (113u << 23)) - 0x1p-14f;
+  const std::uint32_t special =
+      (magnitude + (224u << 23)) | (magnitude > kInfinity ? 0x400000u : 0u);
+  const std::uint32_t finite =
+      magnitude < (1u << 23) ? std::bit_cast<std::uint32_t>(small) : normal;
+  const std::uint32_t sign = (bits & 0x8000u) << 16;
+  return std::bit_cast<float>(sign | (magnitude >= kInfinity ? special : finite));
+}
+
+// As the F16C instruction: to nearest, ties to even, overflow to infinity.
+constexpr std::uint16_t fp16_of_float(float value) noexcept {
+  constexpr std::uint32_t kTooLarge = 143u << 23, kSmallestNormal = 113u << 23;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  const std::uint32_t normal = (magnitude - (112u << 23) + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  // Adding 0.5 leaves exactly the bits of a subnormal fp16 in the sum, rounded by the addition.
+  const float in_range =
+      std::bit_cast<float>(magnitude < kSmallestNormal ? magnitude : std::uint32_t{0});
+  const std::uint32_t small = std::bit_cast<std::uint32_t>(in_range + 0.5f) - (126u << 23);
+  const std::uint32_t nan = 0x7e00u | ((magnitude >> 13) & 0x3ffu);
+  const std::uint32_t special = magnitude > 0x7f800000u ? nan : 0x7c00u;
+  const std::uint32_t finite = magnitude < kSmallestNormal ? small : normal;
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  return static_cast<std::uint16_t>(sign | (magnitude >= kTooLarge ? special : finite));
 }
 
 }  // namespace headrace
