@@ -1,0 +1,125 @@
+#include "bench/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace headrace::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double at_fraction(std::span<const double> sorted, double fraction) {
+  const double place = fraction * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - std::floor(place));
+}
+
+double median_of(std::span<const Round> rounds, double Round::*member) {
+  std::vector<double> picked;
+  for (const Round& round : rounds) picked.push_back(round.*member);
+  return quartiles(picked).median;
+}
+
+// Whether a larger value is the better one (a rate) or the smaller one (a time).
+enum class Better { larger, smaller };
+
+double ratio_of(const Round& round, Better better) {
+  return better == Better::larger ? round.value / round.bound : round.bound / round.value;
+}
+
+Row row_of(std::span<const Round> rounds, Better better) {
+  Row row;
+  row.value = median_of(rounds, &Round::value);
+  row.bound = median_of(rounds, &Round::bound);
+  for (const Round& round : rounds) {
+    row.samples.push_back(row.bound > 0 ? ratio_of(round, better) : round.value);
+  }
+  const Quartiles found = quartiles(row.samples);
+  row.ratio = row.bound > 0 ? found.median : 0;
+  row.spread = found.spread();
+  return row;
+}
+
+Json json_of(const Machine& machine) {
+  return {{"cpu", machine.cpu},
+          {"cores", machine.cores},
+          {"memory_bytes", machine.memory_bytes},
+          {"kernel", machine.kernel},
+          {"disk", machine.disk},
+          {"file_system", machine.file_system},
+          {"date", machine.date},
+          {"version", machine.version},
+          {"compiler", machine.compiler}};
+}
+
+Json json_of(const Row& row) {
+  const auto or_null = [](double number) { return number > 0 ? Json(number) : Json(nullptr); };
+  return {{"name", row.name},
+          {"value", row.value},
+          {"unit", row.unit},
+          {"bound", or_null(row.bound)},
+          {"ratio", or_null(row.ratio)},
+          {"spread", row.spread},
+          {"samples", row.samples}};
+}
+
+std::string amount(double number, const std::string& unit) {
+  return number > 0 ? fmt::format("{:.4g} {}", number, unit) : "-";
+}
+
+}  // namespace
+
+double Quartiles::spread() const noexcept { return median != 0 ? (high - low) / median : 0; }
+
+Quartiles quartiles(std::span<const double> samples) {
+  if (samples.empty()) return {};
+  std::vector<double> sorted(samples.begin(), samples.end());
+  std::sort(sorted.begin(), sorted.end());
+  return {at_fraction(sorted, 0.25), at_fraction(sorted, 0.5), at_fraction(sorted, 0.75)};
+}
+
+Row rate_row(std::string name, std::span<const Round> rounds) {
+  Row row = row_of(rounds, Better::larger);
+  row.name = std::move(name);
+  row.unit = std::string("GB/s");
+  return row;
+}
+
+Row time_row(std::string name, std::span<const Round> rounds) {
+  Row row = row_of(rounds, Better::smaller);
+  row.name = std::move(name);
+  row.unit = std::string("s");
+  return row;
+}
+
+bool noisy(const Row& row) noexcept { return row.spread > 0.25; }
+
+std::string to_json(const Machine& machine, std::span<const Row> rows) {
+  Json list = Json::array();
+  for (const Row& row : rows) list.push_back(json_of(row));
+  const Json report = {
+      {"schema", "headrace.bench/1"}, {"machine", json_of(machine)}, {"rows", std::move(list)}};
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string to_table(std::span<const Row> rows) {
+  std::size_t width = 4;
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  std::string text = fmt::format("{:<{}}  {:>12}  {:>12}  {:>8}  {:>7}  {:>6}\n", "row", width,
+                                 "value", "bound", "of bound", "spread", "rounds");
+  for (const Row& row : rows) {
+    const std::string percent = row.bound > 0 ? fmt::format("{:.1f} %", row.ratio * 100) : "-";
+    text += fmt::format("{:<{}}  {:>12}  {:>12}  {:>8}  {:>7}  {:>6}{}\n", row.name, width,
+                        amount(row.value, row.unit), amount(row.bound, row.unit), percent,
+                        fmt::format("{:.1f} %", row.spread * 100), row.samples.size(),
+                        noisy(row) ? "  noisy" : "");
+  }
+  return text;
+}
+
+}  // namespace headrace::bench
