@@ -1,0 +1,58 @@
+// File: an open file of an IoQueue. Copyable; the file closes when the last copy and the last
+// request on it are gone.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "io/check.h"
+
+namespace headrace {
+
+enum class FileMode : std::uint8_t {
+  scratch,    // an unnamed file in the folder `path`, reserved to its full size; gone with the
+              // process
+  create,     // a new file named `path`, 0600; it must not exist
+  read_only,  // an existing regular file; links are not followed
+};
+
+struct FileSpec {
+  std::filesystem::path path;
+  FileMode mode = FileMode::scratch;
+  std::uint64_t size = 0;  // reserved at once (scratch), or when not 0 (create)
+  bool direct = true;      // ask for O_DIRECT; an engine that cannot says so in OpenFile::direct
+  std::uint32_t alignment = 0;  // 0: what the file system says; else at least this (tests)
+};
+
+// What an engine knows of an open file.
+struct OpenFile {
+  int handle = -1;              // an engine's own number: a descriptor, or an index
+  std::uint64_t size = 0;       // when opened
+  std::uint32_t alignment = 1;  // of address, offset and length of each transfer
+  bool direct = false;          // past the page cache
+  std::string name;             // for messages
+};
+
+class File {
+ public:
+  File() = default;
+  File(OpenFile open, std::function<void(const OpenFile&)> close)
+      : open_(new OpenFile(std::move(open)), [close = std::move(close)](const OpenFile* file) {
+          close(*file);
+          delete file;
+        }) {}
+
+  explicit operator bool() const noexcept { return open_ != nullptr; }
+  const OpenFile& info() const {
+    HEADRACE_CHECK(open_ != nullptr);
+    return *open_;
+  }
+
+ private:
+  std::shared_ptr<const OpenFile> open_;
+};
+
+}  // namespace headrace

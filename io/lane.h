@@ -1,0 +1,108 @@
+// Lane: one thread working through one queue of tasks, first in, first out.
+//
+// run() may be called from any thread and never blocks. A task computes and returns; it never waits
+// and never queues work that it then waits for. If what it follows failed, it is skipped and ends
+// with the same Status. The lane must outlive nobody: destroying it ends what has not started with
+// Code::cancelled, and joins after the running task.
+//
+// A manual lane has no thread: the simulated platform steps it in virtual time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/clock.h"
+#include "io/event.h"
+#include "io/event_source.h"
+#include "io/trace.h"
+#include "io/usage.h"
+
+namespace headrace {
+
+// Whose work an operation is; what cancel() names. 0: nobody's.
+enum class Owner : std::uint64_t { nobody = 0 };
+
+struct Task {
+  std::function<Status()> body;
+  std::uint64_t bytes = 0;    // what a throttled or simulated lane charges
+  Nanoseconds at_least{0};    // and the least time it takes: the one permitted sleep
+  const char* name = "task";  // a literal, for the trace
+  Owner owner = Owner::nobody;
+};
+
+struct LaneOptions {
+  std::string name;                    // also the thread's name, cut to 15 characters
+  std::uint64_t bytes_per_second = 0;  // 0: as fast as it goes
+  std::function<void()> on_start;      // on the lane's thread, first: binding, priority
+  Clock* clock = nullptr;              // must outlive the lane; null: real time
+  Trace* trace = nullptr;              // must outlive the lane
+};
+
+class Lane {
+ public:
+  static std::unique_ptr<Lane> threaded(LaneOptions options);
+  static std::unique_ptr<Lane> manual(LaneOptions options);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // `bytes` of the task count as written in the lane's usage.
+  Event run(Task task, Event after = {});
+  // Ends what `owner` has queued and what has not started with Code::cancelled.
+  void cancel(Owner owner);
+  const std::string& name() const noexcept { return *name_; }
+  Usage usage() const;
+  // "lane optimizer: 3 queued, front 'update' waits for nvme0" ("" when empty). For reports.
+  std::string describe() const;
+
+  // Manual lanes only, from the thread that steps.
+  bool can_start() const;    // idle, and what the front task follows is over
+  void start(bool run_now);  // takes the front task; its body runs now or in finish()
+  Nanoseconds due() const;   // when the started task ends; kForever when none is
+  void finish();             // ends the started task
+
+ private:
+  struct Item {
+    std::uint64_t id;  // never 0
+    Task task;
+    Event after;
+    EventSource source;
+  };
+  explicit Lane(LaneOptions options);
+  Nanoseconds now() const;
+  void loop();
+  std::optional<Item> next();  // blocks; none: the lane is closing
+  Item pop_front();            // mutex_ held
+  Status perform(Item& item);
+  Nanoseconds cost(const Task& task) const;
+  void end(Item& item, Nanoseconds begin, Nanoseconds end, Status how);
+  std::vector<Item> remove(std::optional<Owner> owner);  // none: everybody's
+
+  const LaneOptions options_;
+  const std::shared_ptr<const std::string> name_;
+  const std::shared_ptr<Inbox> inbox_;
+  mutable std::mutex mutex_;
+  std::deque<Item> items_;     // guarded by mutex_
+  std::uint64_t next_id_ = 1;  // guarded by mutex_
+  bool closing_ = false;       // guarded by mutex_
+  Usage usage_;                // guarded by mutex_
+  // touched only by the lane's thread, or by the thread that steps
+  std::uint64_t watched_ = 0;  // id of the front task whose `after` was asked to notify
+  std::size_t open_ = 0;       // and how many of its operations are open
+  Nanoseconds watched_since_{0};
+  std::string watched_for_;
+  Nanoseconds busy_until_{0};
+  std::optional<Item> started_;
+  std::optional<Status> started_how_;  // the started body's result, once it has run
+  Nanoseconds started_at_{0};
+  std::thread thread_;
+};
+
+}  // namespace headrace

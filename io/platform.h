@@ -1,0 +1,91 @@
+// Platform: what engines run on: a device, lanes, I/O queues, the clock, the trace. Real, or
+// simulated from a seed: then nothing has a thread, and whoever waits runs the world in virtual
+// time, in an order that the seed decides. The same step, mover and lease code runs on both.
+//
+// Must outlive the engines opened on it, which share its lanes and queues. Calls may come from any
+// thread on a real platform, from one thread on a simulated one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/clock.h"
+#include "io/device.h"
+#include "io/event.h"
+#include "io/io_queue.h"
+#include "io/lane.h"
+#include "io/trace.h"
+
+namespace headrace {
+
+using EngineWrapper = std::function<std::unique_ptr<IoEngine>(std::unique_ptr<IoEngine>)>;
+
+enum class IoBackend : std::uint8_t { automatic, uring, posix };  // automatic: uring, else posix
+
+struct PlatformOptions {
+  IoBackend io = IoBackend::automatic;
+  IoQueueOptions queue;       // name, clock and trace are the platform's
+  EngineWrapper wrap_engine;  // e.g. faulty_engine or rate_limited_engine around the real one
+  HostDeviceOptions device;   // make_lane and on_message are the platform's
+  bool trace = false;
+  std::function<void(std::string_view)> on_message;  // warnings, each once; from any thread
+};
+
+struct SimulationOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t disk_read_bytes_per_second = 2'000'000'000;
+  std::uint64_t disk_write_bytes_per_second = 2'000'000'000;
+  Nanoseconds disk_latency = std::chrono::microseconds(80);
+  std::uint64_t copy_bytes_per_second = 20'000'000'000;
+  std::uint64_t update_bytes_per_second = 20'000'000'000;  // of the optimizer lane
+  std::uint64_t disk_bytes = 64 * kMiB;                    // free space of the in-memory disk
+  std::uint32_t disk_alignment = 4096;
+  IoQueueOptions queue;
+  EngineWrapper wrap_engine;
+  std::uint64_t host_bytes = std::uint64_t{1} << 62;
+  bool trace = false;
+};
+
+class Platform {
+ public:
+  static Result<std::unique_ptr<Platform>> open(PlatformOptions options = {});
+  static std::unique_ptr<Platform> simulate(SimulationOptions options = {});
+  ~Platform();
+
+  Clock& clock() noexcept;
+  Device& device() noexcept;
+  Trace* trace() noexcept;  // null when off
+  bool simulated() const noexcept;
+
+  // The optimizer's lane, one per NUMA node; made at the first call for each node.
+  Lane& optimizer_lane(int numa_node = 0);
+  // A lane for host-to-host copies.
+  Lane& copy_lane();
+  // The queue of the drive that holds `folder`, which must exist; made at the first call for it.
+  Result<IoQueue*> queue_for(const std::filesystem::path& folder);
+  // A number that no other engine on this platform has.
+  Owner new_owner();
+
+  // Blocks until the event is over and gives its status; Code::timeout after `timeout` (virtual
+  // time when simulated), with a report of every queue. Simulated: when nothing can run, a deadlock
+  // is Code::timeout too, at once, saying so.
+  Status wait(const Event& event, Nanoseconds timeout);
+  // What each queue has and waits for, a line each.
+  std::string describe() const;
+  std::vector<Usage> usage() const;
+
+  // A warning for the user: passed on once per text.
+  void say(std::string_view message);
+
+ private:
+  struct State;
+  explicit Platform(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headrace

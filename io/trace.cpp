@@ -1,0 +1,107 @@
+#include "io/trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <memory>
+
+namespace headrace {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+double microseconds(Nanoseconds time) { return static_cast<double>(time.count()) / 1e3; }
+
+// Spans of one track, sorted by begin, spread over as few rows as keep each row free of overlap.
+class Rows {
+ public:
+  int place(Nanoseconds begin, Nanoseconds end) {
+    const auto free = std::find_if(ends_.begin(), ends_.end(),
+                                   [&](Nanoseconds row_end) { return row_end <= begin; });
+    if (free != ends_.end()) {
+      *free = end;
+      return static_cast<int>(free - ends_.begin());
+    }
+    ends_.push_back(end);
+    return static_cast<int>(ends_.size()) - 1;
+  }
+
+ private:
+  std::vector<Nanoseconds> ends_;
+};
+
+}  // namespace
+
+std::uint32_t Trace::intern(std::string_view text) {
+  const auto known = std::find(strings_.begin(), strings_.end(), text);
+  if (known == strings_.end()) {
+    strings_.emplace_back(text);
+    return static_cast<std::uint32_t>(strings_.size() - 1);
+  }
+  return static_cast<std::uint32_t>(known - strings_.begin());
+}
+
+void Trace::add(const Span& span) {
+  const std::lock_guard lock(mutex_);
+  if (records_.size() >= max_spans_) {
+    ++dropped_;
+    return;
+  }
+  records_.push_back({intern(span.track), intern(span.name), span.begin, span.end, span.bytes});
+}
+
+std::size_t Trace::size() const {
+  const std::lock_guard lock(mutex_);
+  return records_.size();
+}
+
+Status Trace::write(const std::filesystem::path& path) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Record> records = records_;
+  std::stable_sort(records.begin(), records.end(),
+                   [](const Record& a, const Record& b) { return a.begin < b.begin; });
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "we"),
+                                                       [](std::FILE* f) { return std::fclose(f); });
+  if (!file) return Status(Code::io, fmt::format("cannot create the trace {}", path.string()));
+  const Nanoseconds zero = records.empty() ? Nanoseconds(0) : records.front().begin;
+  std::map<std::uint32_t, Rows> rows;
+  std::map<std::pair<std::uint32_t, int>, int> threads;
+  fmt::print(file.get(), "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"dropped_spans\":{}}},",
+             dropped_);
+  fmt::print(file.get(),
+             "\"traceEvents\":[\n{{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\","
+             "\"args\":{{\"name\":\"headrace\"}}}}");
+  for (const Record& r : records) {
+    const int row = rows[r.track].place(r.begin, r.end);
+    const int fresh = static_cast<int>(threads.size()) + 1;
+    const auto [thread, added] = threads.try_emplace({r.track, row}, fresh);
+    if (added)
+      fmt::print(file.get(),
+                 ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\","
+                 "\"args\":{{\"name\":{}}}}}",
+                 fresh, quoted(strings_[r.track]));
+    fmt::print(file.get(),
+               ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":{},\"ts\":{:.3f},\"dur\":{:.3f}",
+               thread->second, quoted(strings_[r.name]), microseconds(r.begin - zero),
+               microseconds(r.end - r.begin));
+    fmt::print(file.get(), r.bytes ? ",\"args\":{{\"bytes\":{}}}}}" : "}}", r.bytes);
+  }
+  fmt::print(file.get(), "\n]}}\n");
+  const bool failed = std::ferror(file.get()) != 0 || std::fflush(file.get()) != 0;
+  return failed ? Status(Code::io, fmt::format("cannot write the trace {}", path.string()))
+                : Status();
+}
+
+}  // namespace headrace
