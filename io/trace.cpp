@@ -10,7 +10,7 @@
 namespace headrace {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -91,12 +91,13 @@ Status Trace::write(const std::filesystem::path& path) const {
       fmt::print(file.get(),
                  ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\","
                  "\"args\":{{\"name\":{}}}}}",
-                 fresh, quoted(strings_[r.track]));
+                 fresh, json_string(strings_[r.track]));
     fmt::print(file.get(),
                ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":{},\"ts\":{:.3f},\"dur\":{:.3f}",
-               thread->second, quoted(strings_[r.name]), microseconds(r.begin - zero),
+               thread->second, json_string(strings_[r.name]), microseconds(r.begin - zero),
                microseconds(r.end - r.begin));
-    fmt::print(file.get(), r.bytes ? ",\"args\":{{\"bytes\":{}}}}}" : "}}", r.bytes);
+    if (r.bytes > 0) fmt::print(file.get(), ",\"args\":{{\"bytes\":{}}}", r.bytes);
+    fmt::print(file.get(), "}}");
   }
   fmt::print(file.get(), "\n]}}\n");
   const bool failed = std::ferror(file.get()) != 0 || std::fflush(file.get()) != 0;
