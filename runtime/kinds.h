@@ -1,0 +1,23 @@
+// The names by which a user speaks of a model's parts.
+#pragma once
+
+#include <cstdint>
+
+namespace headrace {
+
+enum class TensorId : std::uint32_t {};
+// What is acquired at once: a layer, an expert. Units are used in the order of their numbers.
+enum class UnitId : std::uint32_t {};
+// Tensors with the same hyperparameters: an index into StepOptions::by_group.
+enum class GroupId : std::uint32_t {};
+
+// What is kept of a tensor: fp32 master weights, the two moments (fp32), and the parameter in its
+// own type.
+enum class Kind : std::uint8_t { master, exp_avg, exp_avg_sq, param };
+
+template <class Id>
+constexpr std::uint32_t index_of(Id id) noexcept {
+  return static_cast<std::uint32_t>(id);
+}
+
+}  // namespace headrace
