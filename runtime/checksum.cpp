@@ -1,0 +1,29 @@
+#include "runtime/checksum.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace headrace {
+
+std::uint64_t checksum(ConstBytes bytes) noexcept {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+struct StreamingChecksum::State {
+  XXH3_state_t hash;
+};
+
+StreamingChecksum::StreamingChecksum() : state_(std::make_unique<State>()) { reset(); }
+StreamingChecksum::StreamingChecksum(StreamingChecksum&&) noexcept = default;
+StreamingChecksum& StreamingChecksum::operator=(StreamingChecksum&&) noexcept = default;
+StreamingChecksum::~StreamingChecksum() = default;
+
+void StreamingChecksum::reset() { XXH3_64bits_reset(&state_->hash); }
+
+void StreamingChecksum::update(ConstBytes bytes) {
+  XXH3_64bits_update(&state_->hash, bytes.data(), bytes.size());
+}
+
+std::uint64_t StreamingChecksum::digest() const { return XXH3_64bits_digest(&state_->hash); }
+
+}  // namespace headrace
