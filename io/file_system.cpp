@@ -272,6 +272,16 @@ Status IoEngine::remove(const fs::path& file_or_empty_folder) {
   return failure(errno, "remove", file_or_empty_folder);
 }
 
+Result<Entry> IoEngine::look(const fs::path& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0) {
+    if (errno == ENOENT) return Entry::nothing;
+    return failure(errno, "look at", path);
+  }
+  if (S_ISREG(facts.st_mode)) return Entry::file;
+  return S_ISDIR(facts.st_mode) ? Entry::folder : Entry::other;
+}
+
 Result<std::uint64_t> IoEngine::free_bytes(const fs::path& folder) {
   struct statvfs facts {};
   if (::statvfs(folder.c_str(), &facts) == 0) return available(facts);

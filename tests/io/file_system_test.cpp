@@ -268,6 +268,16 @@ TEST_F(FileSystem, RenameReplacesAndRemoveRemoves) {
   EXPECT_TRUE(folder_.empty());
 }
 
+TEST_F(FileSystem, LookSeesALinkAndNotWhatItPointsTo) {
+  write_text("file", "x");
+  fs::create_symlink(folder_.path(), folder_.path() / "link");
+  EXPECT_EQ(engine_->look(folder_.path()).value(), Entry::folder);
+  EXPECT_EQ(engine_->look(folder_.path() / "file").value(), Entry::file);
+  EXPECT_EQ(engine_->look(folder_.path() / "link").value(), Entry::other);
+  EXPECT_EQ(engine_->look(folder_.path() / "missing").value(), Entry::nothing);
+  EXPECT_EQ(engine_->look(folder_.path() / "file" / "below").status().code(), Code::io);
+}
+
 TEST_F(FileSystem, FolderCallsNameThePathAndTheNextStep) {
   const fs::path absent = folder_.path() / "absent";
   const std::vector<Status> failures{
