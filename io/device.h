@@ -30,6 +30,8 @@ class Stream {
   Event launch(std::function<Status(NativeStream)> work, Event after = {});
   // Keeps the stream busy for a time, as a kernel would. For benchmarks and tests.
   Event occupy(Nanoseconds time, const char* name, Event after = {});
+  // Ends what is queued and has not started with Code::cancelled.
+  virtual void cancel() = 0;
   virtual Usage usage() const = 0;
 
  private:
@@ -63,21 +65,23 @@ class Device {
   // Code::unavailable when built without CUDA, or on a machine without a driver.
   static Result<std::unique_ptr<Device>> open_cuda(int ordinal);
 
-  // Zeroed. Host memory is 2 MiB aligned, of huge pages when granted, first touched on the NUMA
-  // node asked for (-1: any), never forked, never dumped. Code::out_of_memory, with the sum, when
-  // the budget does not hold it; nothing is allocated then. Zero bytes gives an empty Memory.
+  // Zeroed, and aligned to its size's next power of two within [4 KiB, 2 MiB]. Host memory is of
+  // huge pages when granted, touched on the NUMA node asked for (-1: any), never forked, never
+  // dumped. Code::out_of_memory, with the sum, when the budget does not hold it; nothing is
+  // allocated then. Zero bytes gives an empty Memory.
   Result<Memory> allocate(Home home, std::size_t size, int numa_node = -1);
   MemoryUse use(Home home) const;
   std::unique_ptr<Stream> open_stream(std::string name);
   virtual std::string describe() const = 0;
 
  protected:
-  struct Budget;
   explicit Device(std::uint64_t device_bytes, std::uint64_t host_bytes);
 
  private:
-  virtual Result<Memory> do_allocate(Home home, std::size_t size, int numa_node) = 0;
+  virtual Result<MemView> do_allocate(Home home, std::size_t size, int numa_node) = 0;
+  virtual void do_free(MemView memory) = 0;
   virtual std::unique_ptr<Stream> do_open_stream(std::string name) = 0;
+  struct Budget;
   std::shared_ptr<Budget> budget_;
 };
 

@@ -21,6 +21,9 @@ namespace headrace {
 
 enum class Direction : std::uint8_t { read, write, sync };  // sync: fdatasync, no bytes
 
+// What lies at a path: itself, so that a link is `other`, whatever it points to.
+enum class Entry : std::uint8_t { nothing, file, folder, other };
+
 struct Transfer {
   std::uint64_t token = 0;  // comes back with the completion
   Direction direction = Direction::read;
@@ -63,6 +66,7 @@ class IoEngine {
   virtual Status rename(const std::filesystem::path& from, const std::filesystem::path& to);
   virtual Status sync_folder(const std::filesystem::path& folder);
   virtual Status remove(const std::filesystem::path& file_or_empty_folder);
+  virtual Result<Entry> look(const std::filesystem::path& path);
   virtual Result<std::uint64_t> free_bytes(const std::filesystem::path& folder);
 };
 
