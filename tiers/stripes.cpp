@@ -1,0 +1,137 @@
+#include "tiers/stripes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "io/check.h"
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+constexpr std::uint64_t kMostStripeBytes = std::uint64_t{1} << 40;
+
+Status wrong(const fs::path& folder, std::string_view why) {
+  return Status(Code::invalid, fmt::format("tier nvme: {} {}", folder.string(), why));
+}
+
+// Of real folders only: a simulated disk has its own.
+Status check_folder(const fs::path& folder) {
+  std::error_code error;
+  const fs::path plain = folder.has_filename() ? folder : folder.parent_path();  // "a/" is "a"
+  switch (fs::symlink_status(plain, error).type()) {
+    case fs::file_type::directory:
+      return {};
+    case fs::file_type::not_found:
+      return wrong(folder, fmt::format("does not exist: mkdir -p -m 700 {}", folder.string()));
+    case fs::file_type::symlink:
+      return wrong(folder, "is a link, and links are not followed: name the folder it points to");
+    case fs::file_type::none:
+      return wrong(folder, fmt::format("cannot be looked at: {}", error.message()));
+    default:
+      return wrong(folder, "is not a folder: name one on the drive to be used");
+  }
+}
+
+Status no_space(const fs::path& folder, std::uint64_t capacity, std::uint64_t share,
+                std::uint64_t free, std::size_t paths) {
+  const std::string part =
+      paths == 1 ? std::string() : fmt::format("{} of it ", format_bytes(share));
+  return Status(
+      Code::out_of_space,
+      fmt::format("tier nvme needs {} in scratch, {}in {}, {} free there: free space, ask "
+                  "for less, or add a path on another drive",
+                  format_bytes(capacity), part, folder.string(), format_bytes(free)));
+}
+
+Status check_arguments(std::span<const fs::path> paths, std::uint64_t capacity,
+                       const NvmeOptions& options) {
+  if (paths.empty()) return Status(Code::invalid, "tier nvme needs at least one folder");
+  if (capacity > kMostBytes)
+    return Status(Code::invalid, fmt::format("tier nvme of {} B: ask for less", capacity));
+  if (options.stripe_bytes == 0 || options.stripe_bytes > kMostStripeBytes)
+    return Status(Code::invalid,
+                  fmt::format("stripes of {} B: 2 MiB are usual", options.stripe_bytes));
+  return {};
+}
+
+std::string not_direct(const fs::path& folder) {
+  return fmt::format(
+      "tier nvme: {} has no direct I/O: its bytes pass through the page cache, and "
+      "rates measured there are not a drive's",
+      folder.string());
+}
+
+// What the file system of `folder` asks for: told by an empty file.
+Result<std::uint32_t> alignment_in(IoQueue& queue, const fs::path& folder,
+                                   const NvmeOptions& options) {
+  FileSpec spec;
+  spec.path = folder;
+  spec.direct = options.direct;
+  spec.alignment = options.alignment;
+  HEADRACE_ASSIGN(const File probe, queue.open_file(spec));
+  return probe.info().alignment;
+}
+
+Result<File> reserve(IoQueue& queue, const fs::path& folder, std::uint64_t size,
+                     const NvmeOptions& options) {
+  FileSpec spec;
+  spec.path = folder;
+  spec.size = size;
+  spec.direct = options.direct;
+  spec.alignment = options.alignment;
+  return queue.open_file(spec);
+}
+
+}  // namespace
+
+Result<Stripes> Stripes::open(Platform& platform, std::span<const fs::path> folders,
+                              std::uint64_t capacity, const NvmeOptions& options) {
+  HEADRACE_TRY(check_arguments(folders, capacity, options));
+  Stripes stripes;
+  for (const fs::path& folder : folders) {
+    if (!platform.simulated()) HEADRACE_TRY(check_folder(folder));
+    HEADRACE_ASSIGN(IoQueue* const queue, platform.queue_for(folder));
+    HEADRACE_ASSIGN(const std::uint32_t alignment, alignment_in(*queue, folder, options));
+    stripes.alignment_ = std::max(stripes.alignment_, alignment);
+    stripes.paths_.push_back({queue, {}});
+  }
+  stripes.stripe_bytes_ = round_up(options.stripe_bytes, stripes.alignment_);
+  HEADRACE_TRY(stripes.reserve_all(platform, folders, capacity, options));
+  return stripes;
+}
+
+Status Stripes::reserve_all(Platform& platform, std::span<const fs::path> folders,
+                            std::uint64_t capacity, const NvmeOptions& options) {
+  const std::uint64_t step = folders.size() == 1 ? alignment_ : stripe_bytes_;
+  const std::uint64_t share = round_up((capacity + folders.size() - 1) / folders.size(), step);
+  for (std::size_t k = 0; k < folders.size(); ++k) {
+    IoQueue& queue = *paths_[k].queue;
+    HEADRACE_ASSIGN(const std::uint64_t free, queue.folders().free_bytes(folders[k]));
+    if (free < share) return no_space(folders[k], capacity, share, free, folders.size());
+    HEADRACE_ASSIGN(paths_[k].file, reserve(queue, folders[k], share, options));
+    if (paths_[k].file.info().direct) continue;
+    direct_ = false;
+    if (options.direct) platform.say(not_direct(folders[k]));
+  }
+  return {};
+}
+
+std::vector<Piece> Stripes::pieces(std::uint64_t offset, std::uint64_t size) const {
+  if (size == 0) return {};
+  if (paths_.size() == 1) return {{paths_[0].queue, &paths_[0].file, offset, 0, size}};
+  std::vector<Piece> pieces;
+  for (std::uint64_t at = 0; at < size; at += pieces.back().size) {
+    const std::uint64_t stripe = (offset + at) / stripe_bytes_;
+    const std::uint64_t within = (offset + at) % stripe_bytes_;
+    const Path& path = paths_[stripe % paths_.size()];
+    pieces.push_back({path.queue, &path.file, stripe / paths_.size() * stripe_bytes_ + within, at,
+                      std::min(size - at, stripe_bytes_ - within)});
+  }
+  return pieces;
+}
+
+}  // namespace headrace

@@ -1,0 +1,59 @@
+// Stripes: unnamed scratch files, one per path, that together are one address space.
+//
+// Stripe k of the space lies in file k % paths, one after the other, so any large range keeps all
+// drives busy evenly. Space is reserved when opened; nothing is left behind, even after a kill.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "io/bytes.h"
+#include "io/io_queue.h"
+#include "io/platform.h"
+
+namespace headrace {
+
+struct NvmeOptions {
+  bool direct = true;                     // past the page cache, where the file system can
+  std::uint32_t alignment = 0;            // 0: what the file systems say; else at least this
+  std::uint64_t stripe_bytes = 2 * kMiB;  // of one path after the other; rounded up to alignment
+};
+
+// A part of a range that lies contiguous in one file.
+struct Piece {
+  IoQueue* queue = nullptr;
+  const File* file = nullptr;  // lives as long as the Stripes
+  std::uint64_t file_offset = 0;
+  std::uint64_t at = 0;  // within the range
+  std::uint64_t size = 0;
+};
+
+class Stripes {
+ public:
+  Stripes() = default;
+  // Each must be an existing folder, and no link. Fails with Code::invalid for a folder, with
+  // Code::out_of_space when a file system has too little room, and with what opening says.
+  static Result<Stripes> open(Platform& platform, std::span<const std::filesystem::path> folders,
+                              std::uint64_t capacity, const NvmeOptions& options);
+
+  // The files of [offset, offset + size), in order of the range; with one path, one piece.
+  std::vector<Piece> pieces(std::uint64_t offset, std::uint64_t size) const;
+  std::uint32_t alignment() const noexcept { return alignment_; }
+  bool direct() const noexcept { return direct_; }  // all of them
+
+ private:
+  struct Path {
+    IoQueue* queue;
+    File file;
+  };
+  Status reserve_all(Platform& platform, std::span<const std::filesystem::path> folders,
+                     std::uint64_t capacity, const NvmeOptions& options);
+  std::vector<Path> paths_;
+  std::uint64_t stripe_bytes_ = 0;
+  std::uint32_t alignment_ = 1;
+  bool direct_ = true;
+};
+
+}  // namespace headrace
