@@ -33,6 +33,7 @@ struct OpenFile {
   std::uint64_t size = 0;       // when opened
   std::uint32_t alignment = 1;  // of address, offset and length of each transfer
   bool direct = false;          // past the page cache
+  bool fixed_size = false;      // scratch: a transfer beyond its end is a wrong argument
   std::string name;             // for messages
 };
 

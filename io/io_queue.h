@@ -5,7 +5,8 @@
 // cut evenly, within limits of bytes and chunks in flight. Short transfers are continued; an end of
 // file is Code::corrupt; two attempts without progress are Code::io. The caller keeps the memory
 // alive until the event. Destroying the queue ends what has not started with Code::cancelled and
-// drains the rest, within `drain`; what the kernel still owns then stays its own.
+// drains the rest, within `drain`; what the kernel still owns then stays its own, and its events
+// never fire. Files may outlive the queue.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +72,8 @@ class IoQueue {
   Event register_memory(Bytes memory);
   Event unregister_memory(Bytes memory);
 
-  // Ends what `owner` has queued and what has not started with Code::cancelled. A started request
-  // ends when its chunks in flight have.
+  // Ends what `owner` has queued and what has not started with Code::cancelled, not before what it
+  // follows is over. Of a started request nothing more is sent; it ends when that in flight has.
   void cancel(Owner owner);
   IoEngine& folders() noexcept;  // for its folder calls
   const std::string& name() const noexcept;
@@ -87,6 +88,8 @@ class IoQueue {
  private:
   class Driver;
   explicit IoQueue(std::unique_ptr<Driver> driver);
+  Event queue(Direction direction, const File& file, std::uint64_t offset, Bytes memory,
+              Event after, IoTag tag);
   std::unique_ptr<Driver> driver_;
 };
 

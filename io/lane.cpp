@@ -15,8 +15,9 @@ constexpr std::uint64_t kNewWork = 0;  // a token that is no task's id
 
 }  // namespace
 
-Lane::Lane(LaneOptions options)
+Lane::Lane(LaneOptions options, bool manual)
     : options_(std::move(options)),
+      manual_(manual),
       name_(std::make_shared<const std::string>(options_.name)),
       inbox_(std::make_shared<Inbox>()) {
   usage_.name = *name_;
@@ -24,16 +25,17 @@ Lane::Lane(LaneOptions options)
 
 std::unique_ptr<Lane> Lane::manual(LaneOptions options) {
   HEADRACE_CHECK(options.clock != nullptr);
-  return std::unique_ptr<Lane>(new Lane(std::move(options)));
+  return std::unique_ptr<Lane>(new Lane(std::move(options), true));
 }
 
 std::unique_ptr<Lane> Lane::threaded(LaneOptions options) {
-  std::unique_ptr<Lane> lane(new Lane(std::move(options)));
+  std::unique_ptr<Lane> lane(new Lane(std::move(options), false));
   lane->thread_ = std::thread([self = lane.get()] { self->loop(); });
   return lane;
 }
 
 Lane::~Lane() {
+  if (options_.on_gone) options_.on_gone(*this);
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
@@ -42,8 +44,10 @@ Lane::~Lane() {
   if (thread_.joinable()) thread_.join();
   if (started_) finish();
   inbox_->close();
-  for (Item& item : remove(std::nullopt))
+  for (Item& item : std::exchange(items_, {})) {
+    item.task.body = nullptr;
     item.source.complete(Status(Code::cancelled, fmt::format("lane {} is gone", *name_)));
+  }
 }
 
 Event Lane::run(Task task, Event after) {
@@ -52,29 +56,22 @@ Event Lane::run(Task task, Event after) {
     const std::lock_guard lock(mutex_);
     items_.push_back({next_id_++, std::move(task), std::move(after), source});
     if (items_.size() > 1) return source.event();  // the lane looks again after the front one
+    if (manual_ && !started_) watch_front();
   }
   inbox_->post(kNewWork);
   return source.event();
 }
 
-std::vector<Lane::Item> Lane::remove(std::optional<Owner> owner) {
-  std::vector<Item> removed;
-  const std::lock_guard lock(mutex_);
-  const auto keep = std::stable_partition(items_.begin(), items_.end(), [&](const Item& item) {
-    return owner.has_value() && item.task.owner != *owner;
-  });
-  std::move(keep, items_.end(), std::back_inserter(removed));
-  items_.erase(keep, items_.end());
-  return removed;
-}
-
 void Lane::cancel(Owner owner) {
-  for (Item& item : remove(owner)) {
-    item.task.body = nullptr;
-    item.source.complete(Status(
-        Code::cancelled, fmt::format("'{}' was dropped from lane {}", item.task.name, *name_)));
+  std::vector<std::function<Status()>> bodies;  // destroyed without the mutex
+  const std::lock_guard lock(mutex_);
+  for (Item& item : items_) {
+    if (item.task.owner != owner) continue;
+    bodies.push_back(std::exchange(item.task.body, nullptr));
+    item.task.bytes = 0;
+    item.task.at_least = Nanoseconds(0);
+    item.cancelled = true;
   }
-  inbox_->post(kNewWork);
 }
 
 Usage Lane::usage() const {
@@ -99,7 +96,23 @@ Nanoseconds Lane::cost(const Task& task) const {
   return std::max(task.at_least, Nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
 }
 
+// Notes what the task that is in front now waits for, and since when.
+void Lane::watch_front() {
+  if (items_.empty() || watched_ == items_.front().id) return;
+  const Item& front = items_.front();
+  watched_ = front.id;
+  watched_since_ = now();
+  // A manual lane is looked at whenever something may have changed.
+  open_ = manual_ ? 0 : front.after.notify(inbox_, front.id);
+  watched_for_ = front.after.waits_for();
+}
+
 Lane::Item Lane::pop_front() {
+  if (!watched_for_.empty()) {
+    const Nanoseconds waited = now() - watched_since_;
+    usage_.stalled += waited;
+    usage_.waited_for[std::exchange(watched_for_, {})] += waited;
+  }
   Item item = std::move(items_.front());
   items_.pop_front();
   return item;
@@ -110,23 +123,8 @@ std::optional<Lane::Item> Lane::next() {
     {
       const std::lock_guard lock(mutex_);
       if (closing_) return std::nullopt;
-      if (!items_.empty()) {
-        Item& front = items_.front();
-        if (watched_ != front.id) {
-          watched_ = front.id;
-          watched_since_ = now();
-          open_ = front.after.notify(inbox_, front.id);
-          watched_for_ = open_ > 0 ? front.after.waits_for() : std::string();
-        }
-        if (open_ == 0) {
-          if (!watched_for_.empty()) {
-            const Nanoseconds waited = now() - watched_since_;
-            usage_.stalled += waited;
-            usage_.waited_for[watched_for_] += waited;
-          }
-          return pop_front();
-        }
-      }
+      watch_front();
+      if (!items_.empty() && open_ == 0) return pop_front();
     }
     inbox_->wait_until(kForever);
     inbox_->take(tokens);
@@ -150,6 +148,9 @@ void Lane::loop() {
 
 Status Lane::perform(Item& item) {
   Status how = item.after.status();
+  if (how.ok() && item.cancelled)
+    how = Status(Code::cancelled,
+                 fmt::format("'{}' was dropped from lane {}", item.task.name, *name_));
   if (how.ok() && item.task.body) how = item.task.body();
   item.task.body = nullptr;  // what it holds is let go before the event fires
   return how;
@@ -192,6 +193,10 @@ void Lane::finish() {
   Item item = std::move(*started_);
   started_.reset();
   Status how = started_how_ ? std::move(*started_how_) : perform(item);
+  {
+    const std::lock_guard lock(mutex_);
+    watch_front();
+  }
   end(item, started_at_, std::max(started_at_, now()), std::move(how));
 }
 

@@ -37,12 +37,15 @@ struct Task {
   Owner owner = Owner::nobody;
 };
 
+class Lane;
+
 struct LaneOptions {
-  std::string name;                    // also the thread's name, cut to 15 characters
-  std::uint64_t bytes_per_second = 0;  // 0: as fast as it goes
-  std::function<void()> on_start;      // on the lane's thread, first: binding, priority
-  Clock* clock = nullptr;              // must outlive the lane; null: real time
-  Trace* trace = nullptr;              // must outlive the lane
+  std::string name;                          // also the thread's name, cut to 15 characters
+  std::uint64_t bytes_per_second = 0;        // 0: as fast as it goes
+  std::function<void()> on_start;            // on the lane's thread, first: binding, priority
+  Clock* clock = nullptr;                    // must outlive the lane; null: real time
+  Trace* trace = nullptr;                    // must outlive the lane
+  std::function<void(const Lane&)> on_gone;  // first thing in the destructor
 };
 
 class Lane {
@@ -55,7 +58,8 @@ class Lane {
 
   // `bytes` of the task count as written in the lane's usage.
   Event run(Task task, Event after = {});
-  // Ends what `owner` has queued and what has not started with Code::cancelled.
+  // What `owner` has queued and what has not started ends with Code::cancelled: when its turn
+  // comes, since what it follows may use its memory until then.
   void cancel(Owner owner);
   const std::string& name() const noexcept { return *name_; }
   Usage usage() const;
@@ -74,18 +78,20 @@ class Lane {
     Task task;
     Event after;
     EventSource source;
+    bool cancelled = false;
   };
-  explicit Lane(LaneOptions options);
+  Lane(LaneOptions options, bool manual);
   Nanoseconds now() const;
   void loop();
   std::optional<Item> next();  // blocks; none: the lane is closing
+  void watch_front();          // mutex_ held
   Item pop_front();            // mutex_ held
   Status perform(Item& item);
   Nanoseconds cost(const Task& task) const;
   void end(Item& item, Nanoseconds begin, Nanoseconds end, Status how);
-  std::vector<Item> remove(std::optional<Owner> owner);  // none: everybody's
 
   const LaneOptions options_;
+  const bool manual_;
   const std::shared_ptr<const std::string> name_;
   const std::shared_ptr<Inbox> inbox_;
   mutable std::mutex mutex_;
@@ -97,7 +103,7 @@ class Lane {
   std::uint64_t watched_ = 0;  // id of the front task whose `after` was asked to notify
   std::size_t open_ = 0;       // and how many of its operations are open
   Nanoseconds watched_since_{0};
-  std::string watched_for_;
+  std::string watched_for_;  // "": it did not have to wait
   Nanoseconds busy_until_{0};
   std::optional<Item> started_;
   std::optional<Status> started_how_;  // the started body's result, once it has run

@@ -1,0 +1,343 @@
+#include "io/io_driver.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+
+namespace headrace {
+namespace {
+
+// What the kernel may still touch, or complete, is kept until the process ends.
+void quarantine(std::shared_ptr<const void> what) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<const void>>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(what));
+}
+
+const char* name_in_trace(const IoRequest& request) {
+  if (request.tag.name != nullptr) return request.tag.name;
+  if (request.direction == Direction::sync) return "sync";
+  return request.direction == Direction::read ? "read" : "write";
+}
+
+}  // namespace
+
+IoQueue::Driver::Driver(std::unique_ptr<IoEngine> engine, IoQueueOptions options, bool manual)
+    : options_(std::move(options)),
+      manual_(manual),
+      name_(std::make_shared<const std::string>(options_.name)),
+      wake_fd_(manual ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      inbox_(std::make_shared<Inbox>(wake_fd_)),
+      engine_(std::move(engine)),
+      accounted_to_(now()),
+      schedule_(options_) {
+  usage_.name = *name_;
+}
+
+Status IoQueue::Driver::start() {
+  if (manual_) return start_engine();
+  if (wake_fd_ < 0) return Status(Code::io, "no eventfd: too many open files?");
+  std::promise<Status> started;
+  std::future<Status> how = started.get_future();
+  thread_ = std::thread([this, started = std::move(started)]() mutable {
+    pthread_setname_np(pthread_self(), name_->substr(0, 15).c_str());
+    if (options_.on_start) options_.on_start();
+    Status status = start_engine();
+    const bool well = status.ok();
+    started.set_value(std::move(status));
+    if (well) run();
+  });
+  return how.get();
+}
+
+Status IoQueue::Driver::start_engine() {
+  HEADRACE_TRY(engine_->start(wake_fd_));
+  running_ = true;
+  const std::lock_guard lock(mutex_);
+  snapshot_.engine = engine_->describe();
+  return {};
+}
+
+IoQueue::Driver::~Driver() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  wake();
+  if (thread_.joinable()) thread_.join();
+  if (manual_ && running_) close();
+  inbox_->close();
+  if (wake_fd_ >= 0 && !abandoned_) ::close(wake_fd_);
+}
+
+void IoQueue::Driver::wake() {
+  if (wake_fd_ >= 0) HEADRACE_CHECK(eventfd_write(wake_fd_, 1) == 0);
+}
+
+void IoQueue::Driver::run() {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (closing_) break;
+    }
+    pass(kForever);
+  }
+  close();
+}
+
+void IoQueue::Driver::arrive(Arrival arrival) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (arrival.request) arrival.request->id = next_id_++;
+    first = arrivals_.empty();
+    arrivals_.push_back(std::move(arrival));
+  }
+  if (first) wake();
+}
+
+Event IoQueue::Driver::queue(std::unique_ptr<IoRequest> request) {
+  request->queued_at = now();
+  const Event event = request->source.event();
+  arrive({std::move(request), nullptr});
+  return event;
+}
+
+Event IoQueue::Driver::queue_call(std::function<Status(IoEngine&)> call) {
+  const EventSource source(name_);
+  arrive({nullptr, [this, source, call = std::move(call)] { source.complete(call(*engine_)); }});
+  return source.event();
+}
+
+void IoQueue::Driver::cancel(Owner owner) {
+  arrive({nullptr, [this, owner] {
+            drop(owner, Status(Code::cancelled, fmt::format("dropped from {}", *name_)));
+          }});
+}
+
+// Everything that can be done now; then waits for the engine, if there is nothing more to do.
+bool IoQueue::Driver::pass(Nanoseconds at_most) {
+  bool did = absorb();
+  did |= send();
+  std::vector<std::unique_ptr<IoRequest>> ended = schedule_.take_ended();
+  publish();
+  const bool again = finish(std::move(ended));
+  completions_.clear();
+  engine_->wait(completions_, again ? Nanoseconds(0) : at_most);
+  for (const Completion& completion : completions_) schedule_.complete(completion);
+  return did || again || !completions_.empty();
+}
+
+bool IoQueue::Driver::absorb() {
+  std::vector<Arrival> arrivals;
+  {
+    const std::lock_guard lock(mutex_);
+    arrivals.swap(arrivals_);
+  }
+  for (Arrival& arrival : arrivals) {
+    if (arrival.request)
+      receive(std::move(arrival.request));
+    else
+      arrival.call();
+  }
+  inbox_->take(tokens_);
+  for (const std::uint64_t token : tokens_) unpark(token);
+  return !arrivals.empty() || !tokens_.empty();
+}
+
+void IoQueue::Driver::receive(std::unique_ptr<IoRequest> request) {
+  request->open = request->after.notify(inbox_, request->id);
+  if (request->open == 0) return ready(std::move(request));
+  parked_.emplace(request->id, std::move(request));
+}
+
+void IoQueue::Driver::unpark(std::uint64_t id) {
+  const auto at = parked_.find(id);
+  if (at == parked_.end() || --at->second->open > 0) return;
+  std::unique_ptr<IoRequest> request = std::move(at->second);
+  parked_.erase(at);
+  ready(std::move(request));
+}
+
+void IoQueue::Driver::ready(std::unique_ptr<IoRequest> request) {
+  if (Status how = request->after.status(); !how.ok()) request->failure = std::move(how);
+  request->after = {};
+  schedule_.add(std::move(request));
+}
+
+// One that is parked keeps its place: what it follows may still use its memory.
+void IoQueue::Driver::drop(std::optional<Owner> owner, const Status& why) {
+  schedule_.drop(owner, why);
+  for (const auto& [id, request] : parked_)
+    if (!owner || request->tag.owner == *owner) request->failure = why;
+}
+
+bool IoQueue::Driver::send() {
+  bool sent = false;
+  while (const Transfer* transfer = schedule_.next(now())) {
+    if (!engine_->submit(*transfer)) break;
+    schedule_.sent();
+    sent = true;
+  }
+  return sent;
+}
+
+// True: something is to be read again.
+bool IoQueue::Driver::finish(std::vector<std::unique_ptr<IoRequest>> ended) {
+  bool again = false;
+  for (std::unique_ptr<IoRequest>& request : ended) {
+    if (accepted(*request)) {
+      end(std::move(request));
+    } else {
+      schedule_.add(std::move(request));
+      again = true;
+    }
+  }
+  return again;
+}
+
+// False: to be read once more.
+bool IoQueue::Driver::accepted(IoRequest& request) {
+  if (!request.failure.ok() || !request.tag.check) return true;
+  const Status verdict = request.tag.check(ConstBytes(request.data, request.size));
+  if (verdict.ok()) return true;
+  if (!std::exchange(request.read_again, true)) return false;
+  request.failure = Status(
+      Code::corrupt, fmt::format("{}, read twice: {}", request.describe(), verdict.message()));
+  return true;
+}
+
+void IoQueue::Driver::end(std::unique_ptr<IoRequest> request) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++usage_.operations;
+    usage_.failed += request->failure.ok() ? 0 : 1;
+    const bool read = request->direction == Direction::read;
+    (read ? usage_.read_bytes : usage_.written_bytes) += request->moved;
+  }
+  if (options_.trace && request->started_at)
+    options_.trace->add(
+        {*name_, name_in_trace(*request), *request->started_at, now(), request->moved});
+  const EventSource source = request->source;
+  Status how = std::move(request->failure);
+  request.reset();  // what it holds is let go before the event fires
+  source.complete(std::move(how));
+}
+
+// Before any event of this pass fires, so that whoever waited for it finds it told.
+void IoQueue::Driver::publish() {
+  const std::lock_guard lock(mutex_);
+  const Nanoseconds time = now();
+  account(usage_, time);
+  accounted_to_ = time;
+  snapshot_.parked = parked_.size();
+  snapshot_.requests = schedule_.requests();
+  snapshot_.chunks = schedule_.chunks_in_flight();
+  snapshot_.bytes = schedule_.bytes_in_flight();
+  const IoRequest* const oldest = schedule_.oldest();
+  snapshot_.oldest = oldest == nullptr ? std::string() : oldest->describe();
+  snapshot_.oldest_since = oldest == nullptr ? time : oldest->queued_at;
+  describe_front(snapshot_);
+  busy_ = snapshot_.chunks > 0;
+  stalled_for_ = busy_ ? std::string() : snapshot_.front_after.waits_for();
+}
+
+void IoQueue::Driver::describe_front(Snapshot& snapshot) const {
+  const std::uint64_t id = parked_.empty() ? 0 : parked_.begin()->first;
+  if (id == snapshot.front_id) return;
+  snapshot.front_id = id;
+  snapshot.front = id == 0 ? std::string() : parked_.begin()->second->describe();
+  snapshot.front_after = id == 0 ? Event() : parked_.begin()->second->after;
+}
+
+void IoQueue::Driver::account(Usage& usage, Nanoseconds until) const {
+  const Nanoseconds passed = until - accounted_to_;
+  if (busy_) usage.busy += passed;
+  if (stalled_for_.empty()) return;
+  usage.stalled += passed;
+  usage.waited_for[stalled_for_] += passed;
+}
+
+Usage IoQueue::Driver::usage() const {
+  const std::lock_guard lock(mutex_);
+  Usage usage = usage_;
+  account(usage, now());
+  return usage;
+}
+
+std::string IoQueue::Driver::describe() const {
+  const std::lock_guard lock(mutex_);
+  const Snapshot& seen = snapshot_;
+  std::string text = fmt::format(
+      "queue {} ({}): {} arriving, {} parked, {} started or ready, {} chunks ({}) in "
+      "flight",
+      *name_, seen.engine, arrivals_.size(), seen.parked, seen.requests, seen.chunks,
+      format_bytes(seen.bytes));
+  if (!seen.oldest.empty())
+    text +=
+        fmt::format("; the oldest, queued {:.3f} s ago: {}",
+                    std::chrono::duration<double>(now() - seen.oldest_since).count(), seen.oldest);
+  if (seen.front_id != 0)
+    text +=
+        fmt::format("; parked first: {}, waits for {}", seen.front, seen.front_after.waits_for());
+  return text;
+}
+
+bool IoQueue::Driver::can_pump() const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!arrivals_.empty()) return true;
+  }
+  return !inbox_->empty() || engine_->due() <= now();
+}
+
+bool IoQueue::Driver::pump() {
+  bool did = false;
+  while (pass(Nanoseconds(0))) did = true;
+  return did;
+}
+
+void IoQueue::Driver::close() {
+  const Nanoseconds deadline = deadline_after(now(), options_.drain);
+  const Status why(Code::cancelled, fmt::format("queue {} is closing", *name_));
+  absorb();
+  for (auto& [id, request] : std::exchange(parked_, {})) {
+    request->failure = why;
+    end(std::move(request));
+  }
+  drain(deadline, why);
+  const bool stopped = engine_->stop(std::max(Nanoseconds(0), deadline - now()));
+  for (auto& [id, request] : schedule_.abandon()) {
+    if (stopped) {
+      request->failure = Status(Code::io, request->describe() + ": never completed");
+      end(std::move(request));
+    } else {
+      quarantine(std::shared_ptr<const IoRequest>(std::move(request)));
+    }
+  }
+  abandoned_ = !stopped;
+  if (abandoned_) quarantine(engine_);
+}
+
+// Until nothing is in flight, or the deadline.
+void IoQueue::Driver::drain(Nanoseconds deadline, const Status& why) {
+  for (;;) {
+    schedule_.drop(std::nullopt, why);
+    const bool again = finish(schedule_.take_ended());
+    if (again) continue;
+    if (schedule_.requests() == 0 || now() >= deadline) return;
+    if (manual_) {
+      if (engine_->due() > deadline) return;
+      options_.clock->advance_to(engine_->due());
+    }
+    pass(manual_ ? Nanoseconds(0) : deadline - now());
+  }
+}
+
+}  // namespace headrace

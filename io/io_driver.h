@@ -1,0 +1,97 @@
+// The driver of an IoQueue: the one thread (or the one that pumps) that calls the engine.
+//
+// Requests and calls arrive under a mutex, from any thread, and wake it by an eventfd, as do the
+// completions of what parked requests follow. All the rest is touched by the driver alone.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "io/io_schedule.h"
+
+namespace headrace {
+
+class IoQueue::Driver {
+ public:
+  Driver(std::unique_ptr<IoEngine> engine, IoQueueOptions options, bool manual);
+  ~Driver();
+  Status start();
+
+  Event queue(std::unique_ptr<IoRequest> request);
+  Event queue_call(std::function<Status(IoEngine&)> call);
+  void cancel(Owner owner);
+  std::unique_ptr<IoRequest> new_request() const { return std::make_unique<IoRequest>(name_); }
+  const std::shared_ptr<IoEngine>& engine() const noexcept { return engine_; }
+  const std::string& name() const noexcept { return *name_; }
+  Usage usage() const;
+  std::string describe() const;
+
+  bool can_pump() const;
+  bool pump();
+  Nanoseconds due() const { return engine_->due(); }
+
+ private:
+  // One of the two: a request, or what the driver is to do between two requests.
+  struct Arrival {
+    std::unique_ptr<IoRequest> request;
+    std::function<void()> call;
+  };
+  // What describe() tells; copied out of what only the driver may touch.
+  struct Snapshot {
+    std::string engine;
+    std::size_t parked = 0, requests = 0, chunks = 0, bytes = 0;
+    std::string oldest;
+    Nanoseconds oldest_since{0};
+    std::uint64_t front_id = 0;  // of the first one parked; 0: none
+    std::string front;
+    Event front_after;
+  };
+
+  Nanoseconds now() const { return options_.clock ? options_.clock->now() : Clock().now(); }
+  Status start_engine();
+  void run();
+  void wake();
+  void arrive(Arrival arrival);
+  bool pass(Nanoseconds at_most);
+  bool absorb();
+  void receive(std::unique_ptr<IoRequest> request);
+  void unpark(std::uint64_t id);
+  void ready(std::unique_ptr<IoRequest> request);
+  void drop(std::optional<Owner> owner, const Status& why);
+  bool send();
+  bool finish(std::vector<std::unique_ptr<IoRequest>> ended);
+  bool accepted(IoRequest& request);
+  void end(std::unique_ptr<IoRequest> request);
+  void publish();
+  void describe_front(Snapshot& snapshot) const;
+  void account(Usage& usage, Nanoseconds until) const;
+  void close();
+  void drain(Nanoseconds deadline, const Status& why);
+
+  const IoQueueOptions options_;
+  const bool manual_;
+  const std::shared_ptr<const std::string> name_;
+  const int wake_fd_;
+  const std::shared_ptr<Inbox> inbox_;
+  std::shared_ptr<IoEngine> engine_;  // files keep it, too
+  mutable std::mutex mutex_;
+  std::vector<Arrival> arrivals_;  // guarded by mutex_
+  std::uint64_t next_id_ = 1;      // guarded by mutex_
+  bool closing_ = false;           // guarded by mutex_
+  Usage usage_;                    // guarded by mutex_
+  Snapshot snapshot_;              // guarded by mutex_
+  Nanoseconds accounted_to_{0};    // guarded by mutex_
+  bool busy_ = false;              // guarded by mutex_; since accounted_to_
+  std::string stalled_for_;        // guarded by mutex_; since accounted_to_; "": not stalled
+  // touched only by the driver
+  IoSchedule schedule_;
+  std::map<std::uint64_t, std::unique_ptr<IoRequest>> parked_;  // what they follow is open
+  std::vector<Completion> completions_;
+  std::vector<std::uint64_t> tokens_;
+  bool running_ = false;    // the engine was started
+  bool abandoned_ = false;  // the kernel kept something
+  std::thread thread_;
+};
+
+}  // namespace headrace

@@ -1,0 +1,113 @@
+// IoSchedule: which chunk of which request goes to the engine next, and what its completion means.
+//
+// The pure half of an IoQueue: no thread, no engine, no clock. Only the queue's driver calls it,
+// from one thread. Requests of one class are served in order; classes take turns, chunk by chunk.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/event_source.h"
+#include "io/io_queue.h"
+
+namespace headrace {
+
+struct IoRequest {
+  explicit IoRequest(std::shared_ptr<const std::string> queue) : source(std::move(queue)) {}
+
+  IoClass io_class() const noexcept {
+    return direction == Direction::read ? tag.io_class : IoClass::write;
+  }
+  // "read of FILE at 4096, 8192 bytes"
+  std::string describe() const;
+
+  // Constant once queued.
+  std::uint64_t id = 0;  // of its queue, in the order of the calls
+  Direction direction = Direction::read;
+  File file;
+  std::uint64_t offset = 0;
+  std::byte* data = nullptr;
+  std::size_t size = 0;
+  IoTag tag;
+  EventSource source;
+  Nanoseconds queued_at{0};
+
+  // While parked.
+  Event after;
+  std::size_t open = 0;  // how many operations of `after` are
+
+  // Progress.
+  std::size_t cut = 0;   // bytes of it that are in chunks
+  bool all_cut = false;  // nothing is left to send
+  unsigned in_flight = 0;
+  std::uint64_t moved = 0;  // bytes, with those of a second reading
+  std::optional<Nanoseconds> started_at;
+  bool read_again = false;
+
+  Status failure;                               // of the lowest offset so far
+  std::uint64_t failed_at = ~std::uint64_t{0};  // which is this
+};
+
+class IoSchedule {
+ public:
+  explicit IoSchedule(const IoQueueOptions& limits);
+
+  // Ready: what it follows is over. One with a failure, or nothing to move, ends at once.
+  void add(std::unique_ptr<IoRequest> request);
+  // What to submit now, or null: nothing, or the limits are reached. Stays until sent().
+  const Transfer* next(Nanoseconds now);
+  void sent();
+  // A refused, short or failed transfer is sent again, continued or recorded.
+  void complete(const Completion& completion);
+  // Stops what `owner` (none: everybody) has not sent whole: it ends with `why`, unless something
+  // of it fails in flight.
+  void drop(std::optional<Owner> owner, const Status& why);
+  // Requests of which nothing is in flight any more, well or failed.
+  std::vector<std::unique_ptr<IoRequest>> take_ended();
+  // All that is left, with what the engine never gave back.
+  std::map<std::uint64_t, std::unique_ptr<IoRequest>> abandon();
+
+  std::size_t requests() const noexcept { return requests_.size(); }
+  std::size_t chunks_in_flight() const noexcept { return chunks_in_flight_; }
+  std::size_t bytes_in_flight() const noexcept { return bytes_in_flight_; }
+  const IoRequest* oldest() const;  // in flight, if any is; null: none at all
+
+ private:
+  struct Chunk {
+    IoRequest* request = nullptr;  // null: free
+    Transfer transfer;
+    unsigned without_progress = 0;  // times in a row
+    unsigned refused = 0;           // EINTR or EAGAIN, in a row
+  };
+  bool fits(std::size_t bytes) const;
+  std::size_t chunk_size(const IoRequest& request) const;
+  void cut_next(Nanoseconds now);
+  void cut(IoRequest& request, std::size_t bytes);
+  void refuse(std::uint64_t slot, int error);
+  void shorten(std::uint64_t slot, std::size_t moved);
+  void fail(std::uint64_t slot, Status why);
+  void stop(IoRequest& request);
+  void release(std::uint64_t slot);
+  void end_if_over(IoRequest& request);
+
+  const std::size_t chunk_bytes_;
+  const std::size_t most_bytes_;
+  const std::size_t most_chunks_;
+  std::map<std::uint64_t, std::unique_ptr<IoRequest>> requests_;  // ready or in flight, by id
+  std::array<std::deque<IoRequest*>, kIoClasses> classes_;        // with something left to cut
+  std::size_t turn_ = 0;
+  std::vector<Chunk> chunks_;  // a transfer's token is its place
+  std::vector<std::uint64_t> free_;
+  std::deque<std::uint64_t> to_send_;  // cut, or to be sent again
+  std::size_t chunks_in_flight_ = 0;   // with those to be sent
+  std::size_t bytes_in_flight_ = 0;
+  std::vector<std::unique_ptr<IoRequest>> ended_;
+};
+
+}  // namespace headrace

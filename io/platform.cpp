@@ -1,0 +1,205 @@
+#include "io/platform.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "io/topology.h"
+#include "io/world.h"
+
+namespace headrace {
+
+void LaneList::add(Lane& lane) {
+  const std::lock_guard lock(mutex_);
+  lanes_.push_back(&lane);
+}
+
+void LaneList::remove(const Lane& lane) {
+  const std::lock_guard lock(mutex_);
+  std::erase(lanes_, &lane);
+}
+
+void LaneList::each(const std::function<void(Lane&)>& look) const {
+  const std::lock_guard lock(mutex_);
+  for (Lane* lane : lanes_) look(*lane);
+}
+
+LaneOptions complete(LaneOptions options, const WorldParts& parts) {
+  options.clock = &parts.clock;
+  options.trace = parts.trace;
+  options.on_gone = [lanes = parts.lanes](const Lane& lane) { lanes->remove(lane); };
+  return options;
+}
+
+// Destroyed from the end: queues and lanes first, then the device, the clock last.
+struct Platform::State {
+  State(Clock::Kind kind, bool traced) : clock(kind) {
+    if (traced) trace = std::make_unique<Trace>();
+  }
+  WorldParts parts() {
+    return {clock, trace.get(), lanes, [this](std::string_view message) { say(message); }};
+  }
+  void open_device(HostDeviceOptions options);
+  void say(std::string_view message);
+  void bind_to(int numa_node);
+  std::unique_ptr<Lane> make_lane(LaneOptions options) {
+    return world->make_lane(std::move(options));
+  }
+  Result<IoQueue*> open_queue(std::uint64_t drive);
+
+  Clock clock;
+  std::unique_ptr<Trace> trace;
+  const std::shared_ptr<LaneList> lanes = std::make_shared<LaneList>();
+  IoQueueOptions queue;
+  std::uint64_t update_rate = 0;  // bytes per second; 0: as fast as it goes
+  std::uint64_t copy_rate = 0;
+  std::function<void(std::string_view)> on_message;
+  std::unique_ptr<World> world;
+  std::unique_ptr<Device> device;
+  std::mutex opening;  // held while a queue is opened: one for each drive
+  std::mutex mutex;
+  std::set<std::string, std::less<>> said;                   // guarded by mutex
+  std::uint64_t last_owner = 0;                              // guarded by mutex
+  std::map<int, std::unique_ptr<Lane>> optimizer_lanes;      // guarded by mutex; by NUMA node
+  std::unique_ptr<Lane> copy_lane;                           // guarded by mutex
+  std::map<std::uint64_t, std::unique_ptr<IoQueue>> queues;  // guarded by mutex; by drive
+};
+
+void Platform::State::open_device(HostDeviceOptions options) {
+  options.make_lane = [this](LaneOptions lane) { return make_lane(std::move(lane)); };
+  options.on_message = [this](std::string_view message) { say(message); };
+  device = Device::open_host(std::move(options));
+}
+
+void Platform::State::say(std::string_view message) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!said.emplace(message).second) return;
+  }
+  if (on_message) on_message(message);
+}
+
+// For the calling thread. On a machine of one node there is nothing to choose.
+void Platform::State::bind_to(int numa_node) {
+  const Result<Topology> topology = find_topology();
+  if (!topology.ok() || topology->nodes.size() < 2) return;
+  Status how(Code::invalid, "no such node");
+  for (const NumaNode& node : topology->nodes)
+    if (node.index == numa_node) how = bind_thread(node);
+  if (!how.ok())
+    say(fmt::format("the optimizer is not bound to NUMA node {}: {}", numa_node, how.message()));
+}
+
+Result<IoQueue*> Platform::State::open_queue(std::uint64_t drive) {
+  IoQueueOptions options = queue;
+  options.clock = &clock;
+  options.trace = trace.get();
+  options.name = fmt::format("nvme{}", queues.size());
+  HEADRACE_ASSIGN(std::unique_ptr<IoQueue> opened, world->open_queue(std::move(options)));
+  const std::lock_guard lock(mutex);
+  return (queues[drive] = std::move(opened)).get();
+}
+
+Platform::Platform(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Platform::~Platform() = default;
+
+Result<std::unique_ptr<Platform>> Platform::open(PlatformOptions options) {
+  auto state = std::make_unique<State>(Clock::Kind::real, options.trace);
+  state->queue = options.queue;
+  state->on_message = options.on_message;
+  state->world = real_world(options, state->parts());
+  state->open_device(std::move(options.device));
+  return std::unique_ptr<Platform>(new Platform(std::move(state)));
+}
+
+std::unique_ptr<Platform> Platform::simulate(SimulationOptions options) {
+  auto state = std::make_unique<State>(Clock::Kind::simulated, options.trace);
+  state->queue = options.queue;
+  state->update_rate = options.update_bytes_per_second;
+  state->copy_rate = options.copy_bytes_per_second;
+  state->world = simulated_world(options, state->parts());
+  HostDeviceOptions device;
+  device.copy_bytes_per_second = options.copy_bytes_per_second;
+  device.host_bytes = options.host_bytes;
+  device.plain_memory = true;
+  state->open_device(std::move(device));
+  return std::unique_ptr<Platform>(new Platform(std::move(state)));
+}
+
+Clock& Platform::clock() noexcept { return state_->clock; }
+Device& Platform::device() noexcept { return *state_->device; }
+Trace* Platform::trace() noexcept { return state_->trace.get(); }
+bool Platform::simulated() const noexcept { return state_->clock.simulated(); }
+
+Lane& Platform::optimizer_lane(int numa_node) {
+  const std::lock_guard lock(state_->mutex);
+  std::unique_ptr<Lane>& lane = state_->optimizer_lanes[numa_node];
+  if (!lane) {
+    LaneOptions options;
+    options.name = numa_node == 0 ? "optimizer" : fmt::format("optimizer{}", numa_node);
+    options.bytes_per_second = state_->update_rate;
+    options.on_start = [state = state_.get(), numa_node] { state->bind_to(numa_node); };
+    lane = state_->make_lane(std::move(options));
+  }
+  return *lane;
+}
+
+Lane& Platform::copy_lane() {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->copy_lane) {
+    LaneOptions options;
+    options.name = "copy";
+    options.bytes_per_second = state_->copy_rate;
+    state_->copy_lane = state_->make_lane(std::move(options));
+  }
+  return *state_->copy_lane;
+}
+
+Result<IoQueue*> Platform::queue_for(const std::filesystem::path& folder) {
+  HEADRACE_ASSIGN(const std::uint64_t drive, state_->world->drive_of(folder));
+  const std::lock_guard opening(state_->opening);
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (const auto known = state_->queues.find(drive); known != state_->queues.end())
+      return known->second.get();
+  }
+  return state_->open_queue(drive);
+}
+
+Owner Platform::new_owner() {
+  const std::lock_guard lock(state_->mutex);
+  return Owner{++state_->last_owner};
+}
+
+Status Platform::wait(const Event& event, Nanoseconds timeout) {
+  if (event.done()) return event.status();
+  const Status how = state_->world->wait(event, timeout);
+  if (event.done()) return event.status();
+  return Status(how.code(), fmt::format("{}\n{}", how.message(), describe()));
+}
+
+std::string Platform::describe() const {
+  std::string text;
+  const auto add = [&text](const std::string& line) {
+    if (!line.empty()) text += (text.empty() ? "" : "\n") + line;
+  };
+  state_->lanes->each([&](Lane& lane) { add(lane.describe()); });
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [drive, queue] : state_->queues) add(queue->describe());
+  return text;
+}
+
+std::vector<Usage> Platform::usage() const {
+  std::vector<Usage> usages;
+  state_->lanes->each([&](Lane& lane) { usages.push_back(lane.usage()); });
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [drive, queue] : state_->queues) usages.push_back(queue->usage());
+  return usages;
+}
+
+void Platform::say(std::string_view message) { state_->say(message); }
+
+}  // namespace headrace

@@ -1,0 +1,175 @@
+#include "io/simulated_disk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace headrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "/a/b": from the root, without dots or a slash at the end.
+std::string name_of(const fs::path& path) {
+  std::string name = (fs::path("/") / path).lexically_normal().string();
+  if (name.size() > 1 && name.ends_with('/')) name.pop_back();
+  return name;
+}
+
+std::string parent_of(const std::string& name) { return fs::path(name).parent_path().string(); }
+
+Status failure(const char* verb, const std::string& name, int error) {
+  return Status(error == ENOSPC ? Code::out_of_space : Code::io,
+                fmt::format("cannot {} {}: {} (errno {})", verb, name,
+                            std::system_category().message(error), error));
+}
+
+}  // namespace
+
+void SimulatedDisk::make_folders(const fs::path& folder) {
+  for (std::string name = name_of(folder); folders_.insert(name).second;) name = parent_of(name);
+}
+
+Result<OpenFile> SimulatedDisk::open(const FileSpec& spec) {
+  const std::string name = name_of(spec.path);
+  const bool unnamed = spec.mode == FileMode::scratch;
+  std::shared_ptr<Content> content;
+  if (spec.mode == FileMode::read_only) {
+    if (!names_.contains(name)) return failure("open", name, ENOENT);
+    content = names_.at(name);
+  } else {
+    if (!folders_.contains(unnamed ? name : parent_of(name)))
+      return failure("create a file in", name, ENOENT);
+    if (!unnamed && look(name) != Entry::nothing) return failure("create", name, EEXIST);
+    if (spec.size > free_bytes())
+      return Status(Code::out_of_space,
+                    fmt::format("{} asked of the simulated disk, {} are free",
+                                format_bytes(spec.size), format_bytes(free_bytes())));
+    content = std::make_shared<Content>(spec.size);
+    if (!unnamed) names_[name] = content;
+  }
+  OpenFile opened;
+  opened.handle = next_handle_++;
+  opened.size = content->size();
+  opened.alignment = std::max({1U, spec.alignment, spec.direct ? alignment_ : 1U});
+  opened.direct = spec.direct;
+  opened.name = unnamed ? fmt::format("scratch file in {}", name) : name;
+  open_[opened.handle] = {std::move(content), opened.alignment};
+  return opened;
+}
+
+void SimulatedDisk::close(int handle) { open_.erase(handle); }
+
+std::int64_t SimulatedDisk::misfit(const Open& open, std::uint64_t offset,
+                                   ConstBytes memory) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+  return (offset | memory.size() | address) % open.alignment == 0 ? 0 : -EINVAL;
+}
+
+std::int64_t SimulatedDisk::read(int handle, std::uint64_t offset, Bytes to) const {
+  const auto at = open_.find(handle);
+  if (at == open_.end()) return -EBADF;
+  if (const std::int64_t error = misfit(at->second, offset, to); error != 0) return error;
+  const Content& content = *at->second.content;
+  if (offset >= content.size()) return 0;
+  const std::size_t size = std::min(to.size(), content.size() - offset);
+  if (size > 0) std::memcpy(to.data(), content.data() + offset, size);
+  return static_cast<std::int64_t>(size);
+}
+
+std::int64_t SimulatedDisk::write(int handle, std::uint64_t offset, ConstBytes from) {
+  const auto at = open_.find(handle);
+  if (at == open_.end()) return -EBADF;
+  if (const std::int64_t error = misfit(at->second, offset, from); error != 0) return error;
+  Content& content = *at->second.content;
+  if (const std::uint64_t end = offset + from.size(); end > content.size()) {
+    if (end - content.size() > free_bytes()) return -ENOSPC;
+    content.resize(end);
+  }
+  if (!from.empty()) std::memcpy(content.data() + offset, from.data(), from.size());
+  return static_cast<std::int64_t>(from.size());
+}
+
+Status SimulatedDisk::make_folder(const fs::path& folder) {
+  const std::string name = name_of(folder);
+  if (!folders_.contains(parent_of(name))) return failure("make folder", name, ENOENT);
+  if (look(name) != Entry::nothing) return failure("make folder", name, EEXIST);
+  folders_.insert(name);
+  return {};
+}
+
+bool SimulatedDisk::has_children(const std::string& folder) const {
+  const auto inside = [&](const std::string& name) {
+    return name != folder && parent_of(name) == folder;
+  };
+  return std::ranges::any_of(folders_, inside) ||
+         std::ranges::any_of(names_, [&](const auto& entry) { return inside(entry.first); });
+}
+
+Status SimulatedDisk::rename(const fs::path& from, const fs::path& to) {
+  const std::string old_name = name_of(from);
+  const std::string new_name = name_of(to);
+  if (!folders_.contains(parent_of(new_name))) return failure("rename to", new_name, ENOENT);
+  switch (look(old_name)) {
+    case Entry::file:
+      return rename_file(old_name, new_name);
+    case Entry::folder:
+      return rename_folder(old_name, new_name);
+    default:
+      return failure("rename", old_name, ENOENT);
+  }
+}
+
+Status SimulatedDisk::rename_file(const std::string& from, const std::string& to) {
+  if (look(to) == Entry::folder) return failure("rename to", to, EISDIR);
+  auto moved = names_.extract(from);
+  names_[to] = std::move(moved.mapped());
+  return {};
+}
+
+Status SimulatedDisk::rename_folder(const std::string& from, const std::string& to) {
+  if (look(to) == Entry::file) return failure("rename to", to, ENOTDIR);
+  if (from == to) return {};
+  if (has_children(to)) return failure("rename to", to, ENOTEMPTY);
+  if (to.starts_with(from + "/")) return failure("rename to", to, EINVAL);
+  const auto renamed = [&](const std::string& name) {
+    const bool inside = name == from || name.starts_with(from + "/");
+    return inside ? to + name.substr(from.size()) : name;
+  };
+  std::set<std::string> folders;
+  for (const std::string& name : folders_) folders.insert(renamed(name));
+  std::map<std::string, std::shared_ptr<Content>> names;
+  for (const auto& [name, content] : names_) names[renamed(name)] = content;
+  folders_.swap(folders);
+  names_.swap(names);
+  return {};
+}
+
+Status SimulatedDisk::remove(const fs::path& path) {
+  const std::string name = name_of(path);
+  if (names_.erase(name) > 0) return {};
+  if (!folders_.contains(name)) return failure("remove", name, ENOENT);
+  if (has_children(name)) return failure("remove", name, ENOTEMPTY);
+  folders_.erase(name);
+  return {};
+}
+
+Entry SimulatedDisk::look(const fs::path& path) const {
+  const std::string name = name_of(path);
+  if (names_.contains(name)) return Entry::file;
+  return folders_.contains(name) ? Entry::folder : Entry::nothing;
+}
+
+std::uint64_t SimulatedDisk::free_bytes() const {
+  std::set<const Content*> kept;
+  for (const auto& [name, content] : names_) kept.insert(content.get());
+  for (const auto& [handle, open] : open_) kept.insert(open.content.get());
+  std::uint64_t used = 0;
+  for (const Content* content : kept) used += content->size();
+  return used < capacity_ ? capacity_ - used : 0;
+}
+
+}  // namespace headrace

@@ -1,0 +1,58 @@
+// SimulatedDisk: files and folders in memory, of one simulated platform; all of its engines share
+// it. One thread. It fails as a file system does, with errno's numbers.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/bytes.h"
+#include "io/file.h"
+#include "io/io_engine.h"
+
+namespace headrace {
+
+class SimulatedDisk {
+ public:
+  SimulatedDisk(std::uint64_t capacity, std::uint32_t alignment)
+      : capacity_(capacity), alignment_(alignment) {}
+
+  // With its parents; what is there stays.
+  void make_folders(const std::filesystem::path& folder);
+
+  Result<OpenFile> open(const FileSpec& spec);
+  void close(int handle);
+  // Bytes moved, fewer at the end of the file or of the space; or -errno.
+  std::int64_t read(int handle, std::uint64_t offset, Bytes to) const;
+  std::int64_t write(int handle, std::uint64_t offset, ConstBytes from);
+
+  Status make_folder(const std::filesystem::path& folder);
+  Status rename(const std::filesystem::path& from, const std::filesystem::path& to);
+  Status remove(const std::filesystem::path& path);
+  Entry look(const std::filesystem::path& path) const;
+  std::uint64_t free_bytes() const;
+
+ private:
+  using Content = std::vector<std::byte>;
+  struct Open {
+    std::shared_ptr<Content> content;
+    std::uint32_t alignment = 1;
+  };
+  std::int64_t misfit(const Open& open, std::uint64_t offset, ConstBytes memory) const;
+  bool has_children(const std::string& folder) const;
+  Status rename_file(const std::string& from, const std::string& to);
+  Status rename_folder(const std::string& from, const std::string& to);
+
+  const std::uint64_t capacity_;
+  const std::uint32_t alignment_;
+  std::set<std::string> folders_ = {"/"};
+  std::map<std::string, std::shared_ptr<Content>> names_;
+  std::map<int, Open> open_;  // keeps what has no name any more
+  int next_handle_ = 0;
+};
+
+}  // namespace headrace
