@@ -14,9 +14,9 @@ static_assert(std::endian::native == std::endian::little, "the files are little-
 
 constexpr std::uint64_t kMagic = 0x4543'4152'4441'4548;  // "HEADRACE"
 constexpr std::uint32_t kVersion = 1;
-constexpr std::size_t kRecordBytes = 24;        // of a tensor, before its name and checksums
-constexpr std::size_t kMaxPadding = 64 * kKiB;  // zeros behind the manifest
-constexpr std::size_t kHeaderSumOffset = 56;    // in the header: its own checksum
+constexpr std::size_t kRecordBytes = 24;  // of a tensor, before its name and checksums
+
+constexpr std::size_t kHeaderSumOffset = 56;  // in the header: its own checksum
 constexpr std::uint64_t kBlockBytes = kBlockElements * sizeof(float);
 
 // The first 64 bytes of the file, as they lie there.
@@ -287,6 +287,8 @@ Status check_plan(Manifest& manifest) {
 }
 
 }  // namespace
+
+std::string data_name(std::uint64_t generation) { return fmt::format("data-{:016x}", generation); }
 
 bool valid_tensor_name(std::string_view name) noexcept {
   if (name.empty() || name.size() > kMaxNameBytes) return false;

@@ -26,9 +26,15 @@ constexpr std::uint64_t kRunAlignment = 4096;
 constexpr std::size_t kHeaderBytes = 64;  // of the manifest, in every version
 constexpr std::uint64_t kMaxUserBytes = kMiB;
 constexpr std::uint64_t kMaxManifestBytes = kGiB;
+constexpr std::size_t kMaxPadding = 64 * kKiB;  // zeros behind the manifest
+constexpr std::uint64_t kMaxManifestFileBytes = kHeaderBytes + kMaxManifestBytes + kMaxPadding;
 constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 48;  // of one tensor
 constexpr std::uint64_t kMaxDataBytes = std::uint64_t{1} << 60;
 constexpr std::size_t kMaxNameBytes = 4096;
+
+// The files of a checkpoint's folder: the manifest, and the data it speaks of.
+inline constexpr std::string_view kManifestName = "manifest";
+std::string data_name(std::uint64_t generation);  // "data-000000000000002a"
 
 struct CheckpointTensor {
   std::string name;

@@ -1,7 +1,8 @@
 #include "runtime/checksum.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include <new>
 
 namespace headrace {
 
@@ -10,7 +11,14 @@ std::uint64_t checksum(ConstBytes bytes) noexcept {
 }
 
 struct StreamingChecksum::State {
-  XXH3_state_t hash;
+  State() : hash(XXH3_createState()) {
+    if (hash == nullptr) throw std::bad_alloc();
+  }
+  ~State() { XXH3_freeState(hash); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  XXH3_state_t* const hash;
 };
 
 StreamingChecksum::StreamingChecksum() : state_(std::make_unique<State>()) { reset(); }
@@ -18,12 +26,12 @@ StreamingChecksum::StreamingChecksum(StreamingChecksum&&) noexcept = default;
 StreamingChecksum& StreamingChecksum::operator=(StreamingChecksum&&) noexcept = default;
 StreamingChecksum::~StreamingChecksum() = default;
 
-void StreamingChecksum::reset() { XXH3_64bits_reset(&state_->hash); }
+void StreamingChecksum::reset() { XXH3_64bits_reset(state_->hash); }
 
 void StreamingChecksum::update(ConstBytes bytes) {
-  XXH3_64bits_update(&state_->hash, bytes.data(), bytes.size());
+  if (!bytes.empty()) XXH3_64bits_update(state_->hash, bytes.data(), bytes.size());
 }
 
-std::uint64_t StreamingChecksum::digest() const { return XXH3_64bits_digest(&state_->hash); }
+std::uint64_t StreamingChecksum::digest() const { return XXH3_64bits_digest(state_->hash); }
 
 }  // namespace headrace
