@@ -1,5 +1,6 @@
 #include "examples/train_gpt/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -75,16 +76,16 @@ std::size_t parameter_count(std::span<const Parameter> parameters) {
 }
 
 void initialise(std::span<float> values, Initial initial, std::uint64_t seed, std::size_t index) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (initial.deviation == 0) {
-      values[i] = initial.mean;
-      continue;
-    }
-    // Box and Muller (1958); 1 - u keeps the logarithm's argument above zero.
-    const double u = unit_interval(random_bits(seed, index, 2 * i));
-    const double angle = unit_interval(random_bits(seed, index, 2 * i + 1)) * 2 * std::numbers::pi;
-    const double normal = std::sqrt(-2 * std::log(1 - u)) * std::cos(angle);
-    values[i] = initial.mean + initial.deviation * static_cast<float>(normal);
+  std::ranges::fill(values, initial.mean);
+  if (initial.deviation == 0) return;
+  for (std::size_t i = 0; i < values.size(); i += 2) {
+    // Box and Muller (1958), both of a pair; 1 - u keeps the logarithm's argument above zero.
+    const double u = unit_interval(random_bits(seed, index, i));
+    const double angle = unit_interval(random_bits(seed, index, i + 1)) * 2 * std::numbers::pi;
+    const double radius = std::sqrt(-2 * std::log(1 - u));
+    values[i] += initial.deviation * static_cast<float>(radius * std::cos(angle));
+    if (i + 1 == values.size()) break;
+    values[i + 1] += initial.deviation * static_cast<float>(radius * std::sin(angle));
   }
 }
 
