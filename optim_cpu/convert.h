@@ -5,11 +5,19 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "optim_cpu/dtype.h"
 #include "optim_cpu/team.h"
 
 namespace headrace {
+
+// Element i of an array of any type.
+inline float float_at(const std::byte* array, ScalarType type, std::size_t i) noexcept {
+  if (type == ScalarType::fp32) return reinterpret_cast<const float*>(array)[i];
+  const std::uint16_t bits = reinterpret_cast<const std::uint16_t*>(array)[i];
+  return type == ScalarType::bf16 ? float_of_bf16(bits) : float_of_fp16(bits);
+}
 
 // dst[i] = src[i], rounded as in dtype.h. dst and src do not overlap.
 void convert(std::byte* dst, ScalarType dst_type, const std::byte* src, ScalarType src_type,
