@@ -75,6 +75,14 @@ HWY_INLINE Word words_of(const std::uint16_t* from) {
   return hn::PromoteTo(Words(), hn::Load(Halves(), from));
 }
 
+// Sign-extended.
+HWY_INLINE Word signed_words_of(const std::uint16_t* from) {
+  const hn::RebindToSigned<Words> words;
+  const hn::Rebind<std::int16_t, Floats> signed_halves;
+  const auto low = hn::Load(signed_halves, reinterpret_cast<const std::int16_t*>(from));
+  return hn::BitCast(Words(), hn::PromoteTo(words, low));
+}
+
 HWY_INLINE Float fp16_at(const std::uint16_t* from) {
 #if HWY_TARGET == HWY_SCALAR
   return hn::Set(Floats(), float_of_fp16(*from));
@@ -93,9 +101,9 @@ HWY_INLINE Word fp16_bits(Float value) {
 #endif
 }
 
-// In the high half the bf16 rounding; in the low half what is left.
-HWY_INLINE Word split_bits(Float value) {
-  return hn::Add(hn::BitCast(Words(), value), hn::Set(Words(), 0x8000));
+HWY_INLINE Word bf16_bits(Float value) {
+  const Word bits = hn::BitCast(Words(), value);
+  return hn::ShiftRight<16>(hn::Add(bits, hn::Set(Words(), 0x8000)));
 }
 
 // Stores the low halves of two vectors of words.
@@ -127,24 +135,23 @@ HWY_INLINE Float master_at(const Streams& s, std::size_t i) {
   if constexpr (layout == StateLayout::fp32) return hn::Load(Floats(), floats(s.master, i));
   if constexpr (layout == StateLayout::own_master) return hn::Load(Floats(), floats(s.param, i));
   const Word high = hn::ShiftLeft<16>(words_of(halves(s.param, i)));
-  const Word bits = hn::Or(high, words_of(halves(s.master, i)));
-  return hn::BitCast(Floats(), hn::Sub(bits, hn::Set(Words(), 0x8000)));
+  return hn::BitCast(Floats(), hn::Add(high, signed_words_of(halves(s.master, i))));
 }
 
 template <StateLayout layout, ScalarType param>
 HWY_INLINE void store_masters(Float first, Float second, const Streams& s, std::size_t i) {
   if constexpr (layout == StateLayout::split) {
-    const Word low = hn::Set(Words(), 0xffff), a = split_bits(first), b = split_bits(second);
-    store_halves<false>(hn::And(a, low), hn::And(b, low), halves(s.master, i));
-    store_halves<false>(hn::ShiftRight<16>(a), hn::ShiftRight<16>(b), halves(s.param, i));
+    const Word low = hn::Set(Words(), 0xffff);
+    store_halves<false>(hn::And(hn::BitCast(Words(), first), low),
+                        hn::And(hn::BitCast(Words(), second), low), halves(s.master, i));
+    store_halves<false>(bf16_bits(first), bf16_bits(second), halves(s.param, i));
     return;
   }
   std::byte* const master = layout == StateLayout::fp32 ? s.master : s.param;
   hn::Store(first, Floats(), floats(master, i));
   hn::Store(second, Floats(), floats(master, i + kLanes));
   if constexpr (param == ScalarType::bf16) {
-    store_halves<true>(hn::ShiftRight<16>(split_bits(first)),
-                       hn::ShiftRight<16>(split_bits(second)), halves(s.param, i));
+    store_halves<true>(bf16_bits(first), bf16_bits(second), halves(s.param, i));
   } else if constexpr (param == ScalarType::fp16) {
     store_halves<true>(fp16_bits(first), fp16_bits(second), halves(s.param, i));
   }

@@ -13,12 +13,14 @@ struct Halves {
 };
 
 Halves split_of(float master) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(master) + 0x8000u;
-  return {static_cast<std::uint16_t>(bits >> 16), static_cast<std::uint16_t>(bits & 0xffffu)};
+  const auto bits = std::bit_cast<std::uint32_t>(master);
+  return {static_cast<std::uint16_t>((bits + 0x8000u) >> 16),
+          static_cast<std::uint16_t>(bits & 0xffffu)};
 }
 
 float joined(Halves halves) {
-  return std::bit_cast<float>(((std::uint32_t{halves.high} << 16) | halves.low) - 0x8000u);
+  const auto low = static_cast<std::uint32_t>(static_cast<std::int16_t>(halves.low));
+  return std::bit_cast<float>((std::uint32_t{halves.high} << 16) + low);
 }
 
 float one_nan(float value) { return value == value ? value : std::bit_cast<float>(kNanBits); }

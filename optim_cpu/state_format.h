@@ -3,9 +3,10 @@
 // A shard's state is three arrays, one after the other, each over all elements of the shard:
 //   fp32        [master 4 B | exp_avg 4 B | exp_avg_sq 4 B]
 //   split       [low half of master 2 B | exp_avg 4 B | exp_avg_sq 4 B]; the bf16 parameter is the
-//               high half: bits + 0x8000 are cut in two, and joined by subtracting
+//               high half, rounded: that plus the low half, sign-extended, are the master's bits
 //   own_master  [exp_avg 4 B | exp_avg_sq 4 B]; the fp32 parameter is the master
-// Pure functions, callable from any thread; the caller keeps others from the memory meanwhile.
+// Zeroed memory is a state of zeros in each. Pure functions, callable from any thread; the caller
+// keeps others from the memory meanwhile.
 #pragma once
 
 #include <cstddef>
