@@ -51,7 +51,7 @@ class IoEngine {
   // False: full; the driver tries again after the next wait().
   virtual bool submit(const Transfer& transfer) = 0;
   // Appends what has completed; blocks until something has, the eventfd is readable, or `at_most`
-  // has passed. Zero: never blocks. Sends what was submitted first.
+  // has passed. Zero: never blocks. May return for nothing. Sends what was submitted first.
   virtual void wait(std::vector<Completion>& completions, Nanoseconds at_most) = 0;
   // When the next completion will be there, for engines that live in virtual time.
   virtual Nanoseconds due() const { return kForever; }

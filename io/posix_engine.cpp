@@ -18,15 +18,10 @@
 #include <thread>
 
 #include "io/io_engine.h"
+#include "io/wake.h"
 
 namespace headrace {
 namespace {
-
-void drain(int event_fd) {
-  std::uint64_t count = 0;
-  while (::read(event_fd, &count, sizeof count) < 0 && errno == EINTR) {
-  }
-}
 
 // Until one of the two is readable, or the time is over, or for nothing (a signal).
 std::array<bool, 2> wait_for(int first, int second, Nanoseconds at_most) {
@@ -153,8 +148,8 @@ bool PosixEngine::take(std::vector<Completion>& completions) {
 void PosixEngine::wait(std::vector<Completion>& completions, Nanoseconds at_most) {
   const bool some = take(completions);
   const auto [woken, done] = wait_for(wake_fd_, done_fd_, some ? Nanoseconds(0) : at_most);
-  if (woken) drain(wake_fd_);
-  if (done) drain(done_fd_);
+  if (woken) drain_wake(wake_fd_);
+  if (done) drain_wake(done_fd_);
   take(completions);
 }
 
@@ -173,9 +168,7 @@ void PosixEngine::work(int number) {
     const std::int64_t result = perform(transfer);
     lock.lock();
     completed_.push_back({transfer.token, result});
-    const std::uint64_t one = 1;
-    if (completed_.size() == 1 && ::write(done_fd_, &one, sizeof one) < 0)
-      HEADRACE_CHECK(errno == EAGAIN);  // readable already
+    if (completed_.size() == 1) wake(done_fd_);
     if (--in_flight_ == 0) changed_.notify_all();
   }
 }
