@@ -42,6 +42,28 @@ class Rows {
   std::vector<Nanoseconds> ends_;
 };
 
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+// Which row of which track has which number in the file; a row's first span introduces it.
+class Threads {
+ public:
+  int number(std::FILE* file, const std::pair<std::uint32_t, int>& row, const std::string& track) {
+    const int fresh = static_cast<int>(numbers_.size()) + 1;
+    const auto [known, added] = numbers_.try_emplace(row, fresh);
+    if (added)
+      fmt::print(file,
+                 ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\","
+                 "\"args\":{{\"name\":{}}}}}",
+                 fresh, json_string(track));
+    return known->second;
+  }
+
+ private:
+  std::map<std::pair<std::uint32_t, int>, int> numbers_;
+};
+
 }  // namespace
 
 std::uint32_t Trace::intern(std::string_view text) {
@@ -67,38 +89,35 @@ std::size_t Trace::size() const {
   return records_.size();
 }
 
-Status Trace::write(const std::filesystem::path& path) const {
-  const std::lock_guard lock(mutex_);
+void Trace::write_spans(std::FILE* file) const {
   std::vector<Record> records = records_;
   std::stable_sort(records.begin(), records.end(),
                    [](const Record& a, const Record& b) { return a.begin < b.begin; });
-  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "we"),
-                                                       [](std::FILE* f) { return std::fclose(f); });
-  if (!file) return Status(Code::io, fmt::format("cannot create the trace {}", path.string()));
   const Nanoseconds zero = records.empty() ? Nanoseconds(0) : records.front().begin;
   std::map<std::uint32_t, Rows> rows;
-  std::map<std::pair<std::uint32_t, int>, int> threads;
-  fmt::print(file.get(), "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"dropped_spans\":{}}},",
-             dropped_);
-  fmt::print(file.get(),
-             "\"traceEvents\":[\n{{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\","
-             "\"args\":{{\"name\":\"headrace\"}}}}");
+  Threads threads;
   for (const Record& r : records) {
     const int row = rows[r.track].place(r.begin, r.end);
-    const int fresh = static_cast<int>(threads.size()) + 1;
-    const auto [thread, added] = threads.try_emplace({r.track, row}, fresh);
-    if (added)
-      fmt::print(file.get(),
-                 ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\","
-                 "\"args\":{{\"name\":{}}}}}",
-                 fresh, json_string(strings_[r.track]));
-    fmt::print(file.get(),
+    const int thread = threads.number(file, {r.track, row}, strings_[r.track]);
+    fmt::print(file,
                ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":{},\"ts\":{:.3f},\"dur\":{:.3f}",
-               thread->second, json_string(strings_[r.name]), microseconds(r.begin - zero),
+               thread, json_string(strings_[r.name]), microseconds(r.begin - zero),
                microseconds(r.end - r.begin));
-    if (r.bytes > 0) fmt::print(file.get(), ",\"args\":{{\"bytes\":{}}}", r.bytes);
-    fmt::print(file.get(), "}}");
+    if (r.bytes > 0) fmt::print(file, ",\"args\":{{\"bytes\":{}}}", r.bytes);
+    fmt::print(file, "}}");
   }
+}
+
+Status Trace::write(const std::filesystem::path& path) const {
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "we"));
+  if (!file) return Status(Code::io, fmt::format("cannot create the trace {}", path.string()));
+  const std::lock_guard lock(mutex_);
+  fmt::print(file.get(),
+             "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"dropped_spans\":{}}},"
+             "\"traceEvents\":[\n{{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\","
+             "\"args\":{{\"name\":\"headrace\"}}}}",
+             dropped_);
+  write_spans(file.get());
   fmt::print(file.get(), "\n]}}\n");
   const bool failed = std::ferror(file.get()) != 0 || std::fflush(file.get()) != 0;
   return failed ? Status(Code::io, fmt::format("cannot write the trace {}", path.string()))

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <mutex>
 #include <string>
@@ -41,7 +42,8 @@ class Trace {
     Nanoseconds begin, end;
     std::uint64_t bytes;
   };
-  std::uint32_t intern(std::string_view text);
+  std::uint32_t intern(std::string_view text);  // mutex_ held
+  void write_spans(std::FILE* file) const;      // mutex_ held
 
   const std::size_t max_spans_;
   mutable std::mutex mutex_;
