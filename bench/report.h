@@ -41,6 +41,12 @@ struct Row {
   std::vector<double> samples;  // one ratio per round; without a bound, one value per round
 };
 
+// What a benchmark hands back: its rows, and in sentences what a reader must know to believe them.
+struct Report {
+  std::vector<Row> rows;
+  std::vector<std::string> notes;
+};
+
 Row rate_row(std::string name, std::span<const Round> rounds);  // GB/s: value over bound
 Row time_row(std::string name, std::span<const Round> rounds);  // s: bound over value
 

@@ -58,6 +58,7 @@ const std::vector<Library>& libraries() {
       {"hwy/", {R"(optim_cpu/\w+\.cpp)"}, 2},
       {"omp.h", {R"(optim_cpu/\w+\.cpp)"}, 3},
       {"liburing", {R"(io/uring_\w+\.cpp)", R"(bench/\w+\.cpp)"}, 1},
+      {"emmintrin.h", {R"(bench/stream_floor\.cpp)"}, 1},
       {"hwloc", {R"(io/topology\.cpp)"}, 1},
       {"xxh", {R"(runtime/checksum\.cpp)"}, 1},
       {"tbb/", {R"(runtime/checkpoint_tools\.cpp)"}, 1},

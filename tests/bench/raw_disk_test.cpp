@@ -7,23 +7,12 @@
 #include <filesystem>
 #include <random>
 #include <string>
+#include <utility>
+
+#include "tests/bench/folder.h"
 
 namespace headrace::bench {
 namespace {
-
-// A folder of its own, removed with the object; must be empty by then.
-class Folder {
- public:
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "headrace-bench-XXXXXX";
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { EXPECT_TRUE(std::filesystem::remove(path_)) << path_ << " is not empty"; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 RawDiskOptions small(const Folder& folder) {
   return {.folder = folder.path(),
