@@ -92,35 +92,62 @@ HWY_INLINE Float fp16_at(const std::uint16_t* from) {
 #endif
 }
 
-HWY_INLINE Word fp16_bits(Float value) {
+// 16-bit values of two vectors of floats, in order.
 #if HWY_TARGET == HWY_SCALAR
-  return hn::Set(Words(), fp16_of_float(hn::GetLane(value)));
-#else
-  const hn::Rebind<hwy::float16_t, Floats> fp16;
-  return hn::PromoteTo(Words(), hn::BitCast(Halves(), hn::DemoteTo(fp16, value)));
-#endif
+struct Pair {
+  std::uint16_t first, second;
+};
+
+HWY_INLINE Pair low_halves(Word first, Word second) {
+  return {static_cast<std::uint16_t>(hn::GetLane(first)),
+          static_cast<std::uint16_t>(hn::GetLane(second))};
 }
 
-HWY_INLINE Word bf16_bits(Float value) {
-  const Word bits = hn::BitCast(Words(), value);
-  return hn::ShiftRight<16>(hn::Add(bits, hn::Set(Words(), 0x8000)));
+HWY_INLINE Pair high_halves(Word first, Word second) {
+  return low_halves(hn::ShiftRight<16>(first), hn::ShiftRight<16>(second));
 }
 
-// Stores the low halves of two vectors of words.
+HWY_INLINE Pair fp16_pair(Float first, Float second) {
+  return {fp16_of_float(hn::GetLane(first)), fp16_of_float(hn::GetLane(second))};
+}
+
 template <bool past_caches>
-HWY_INLINE void store_halves(Word first, Word second, std::uint16_t* to) {
-  const auto low = hn::TruncateTo(Halves(), first), high = hn::TruncateTo(Halves(), second);
-#if HWY_TARGET == HWY_SCALAR
-  to[0] = hn::GetLane(low);
-  to[1] = hn::GetLane(high);
+HWY_INLINE void store_pair(Pair pair, std::uint16_t* to) {
+  to[0] = pair.first;
+  to[1] = pair.second;
+}
 #else
-  const hn::Twice<Halves> both;
+using Pairs = hn::Repartition<std::uint16_t, Floats>;
+using Pair = hn::Vec<Pairs>;
+
+HWY_INLINE Pair low_halves(Word first, Word second) {
+  return hn::ConcatEven(Pairs(), hn::BitCast(Pairs(), second), hn::BitCast(Pairs(), first));
+}
+
+HWY_INLINE Pair high_halves(Word first, Word second) {
+  return hn::ConcatOdd(Pairs(), hn::BitCast(Pairs(), second), hn::BitCast(Pairs(), first));
+}
+
+HWY_INLINE Pair fp16_pair(Float first, Float second) {
+  const hn::Rebind<hwy::float16_t, Floats> fp16;
+  return hn::Combine(Pairs(), hn::BitCast(Halves(), hn::DemoteTo(fp16, second)),
+                     hn::BitCast(Halves(), hn::DemoteTo(fp16, first)));
+}
+
+template <bool past_caches>
+HWY_INLINE void store_pair(Pair pair, std::uint16_t* to) {
   if (past_caches) {
-    hn::Stream(hn::Combine(both, high, low), both, to);
+    hn::Stream(pair, Pairs(), to);
   } else {
-    hn::Store(hn::Combine(both, high, low), both, to);
+    hn::Store(pair, Pairs(), to);
   }
+}
 #endif
+
+HWY_INLINE Pair bf16_pair(Float first, Float second) {
+  const Word half = hn::Set(Words(), 0x8000);
+  return high_halves(hn::Add(hn::BitCast(Words(), first), half),
+                     hn::Add(hn::BitCast(Words(), second), half));
 }
 
 template <ScalarType type>
@@ -141,19 +168,18 @@ HWY_INLINE Float master_at(const Streams& s, std::size_t i) {
 template <StateLayout layout, ScalarType param>
 HWY_INLINE void store_masters(Float first, Float second, const Streams& s, std::size_t i) {
   if constexpr (layout == StateLayout::split) {
-    const Word low = hn::Set(Words(), 0xffff);
-    store_halves<false>(hn::And(hn::BitCast(Words(), first), low),
-                        hn::And(hn::BitCast(Words(), second), low), halves(s.master, i));
-    store_halves<false>(bf16_bits(first), bf16_bits(second), halves(s.param, i));
+    const Pair low = low_halves(hn::BitCast(Words(), first), hn::BitCast(Words(), second));
+    store_pair<false>(low, halves(s.master, i));
+    store_pair<false>(bf16_pair(first, second), halves(s.param, i));
     return;
   }
   std::byte* const master = layout == StateLayout::fp32 ? s.master : s.param;
   hn::Store(first, Floats(), floats(master, i));
   hn::Store(second, Floats(), floats(master, i + kLanes));
   if constexpr (param == ScalarType::bf16) {
-    store_halves<true>(bf16_bits(first), bf16_bits(second), halves(s.param, i));
+    store_pair<true>(bf16_pair(first, second), halves(s.param, i));
   } else if constexpr (param == ScalarType::fp16) {
-    store_halves<true>(fp16_bits(first), fp16_bits(second), halves(s.param, i));
+    store_pair<true>(fp16_pair(first, second), halves(s.param, i));
   }
 }
 
