@@ -9,12 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "tests/bench/folder.h"
+#include "tests/io/temporary_folder.h"
 
 namespace headrace::bench {
 namespace {
 
-RawDiskOptions small(const Folder& folder) {
+RawDiskOptions small(const TemporaryFolder& folder) {
   return {.folder = folder.path(),
           .file_bytes = 40 * 64 * kKiB,
           .block_bytes = 64 * kKiB,
@@ -50,7 +50,7 @@ void flip_byte(const std::filesystem::path& folder, off_t offset) {
   RawDisk disk = std::move(disk##_result).value()
 
 TEST(RawDisk, EveryByteIsOnDiskAfterEachDirection) {
-  const Folder folder;
+  const TemporaryFolder folder;
   OPEN_OR_SKIP(disk, small(folder));
   EXPECT_TRUE(disk.verify().ok());
   for (const Direction direction : {Direction::write, Direction::read, Direction::mixed}) {
@@ -61,8 +61,15 @@ TEST(RawDisk, EveryByteIsOnDiskAfterEachDirection) {
   }
 }
 
+TEST(RawDisk, LeavesNoNameInTheFolder) {
+  const TemporaryFolder folder;
+  OPEN_OR_SKIP(disk, small(folder));
+  ASSERT_TRUE(disk.measure(Direction::mixed, kMiB).ok());
+  EXPECT_TRUE(folder.empty());
+}
+
 TEST(RawDisk, CountsWholeBlocksAndAsManyOfEachDirectionWhenMixed) {
-  const Folder folder;
+  const TemporaryFolder folder;
   OPEN_OR_SKIP(disk, small(folder));
   const RawSample read = *disk.measure(Direction::read, 64 * kKiB + 1);
   EXPECT_EQ(read.read_bytes, 2 * 64 * kKiB);
@@ -77,7 +84,7 @@ TEST(RawDisk, CountsWholeBlocksAndAsManyOfEachDirectionWhenMixed) {
 }
 
 TEST(RawDisk, MoreInFlightThanBlocksStillWritesEachOneInOrder) {
-  const Folder folder;
+  const TemporaryFolder folder;
   RawDiskOptions options = small(folder);
   options.file_bytes = 3 * options.block_bytes;
   options.in_flight = 16;
@@ -91,7 +98,7 @@ TEST(RawDisk, AFlippedByteAnywhereIsFoundByVerify) {
   const unsigned seed = std::random_device{}();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
-  const Folder folder;
+  const TemporaryFolder folder;
   OPEN_OR_SKIP(disk, small(folder));
   const auto offset = static_cast<off_t>(random() % (40 * 64 * kKiB));
   flip_byte(folder.path(), offset);
@@ -102,7 +109,7 @@ TEST(RawDisk, AFlippedByteAnywhereIsFoundByVerify) {
 }
 
 TEST(RawDisk, AReadOfAnotherWritesBytesIsReported) {
-  const Folder folder;
+  const TemporaryFolder folder;
   OPEN_OR_SKIP(disk, small(folder));
   flip_byte(folder.path(), 5 * 64 * kKiB + 8);  // the number of the write of block 5
   const Result<RawSample> sample = disk.measure(Direction::read, 40 * 64 * kKiB);
@@ -112,7 +119,7 @@ TEST(RawDisk, AReadOfAnotherWritesBytesIsReported) {
 }
 
 TEST(RawDisk, ATruncatedFileIsReported) {
-  const Folder folder;
+  const TemporaryFolder folder;
   OPEN_OR_SKIP(disk, small(folder));
   const int descriptor = reopen(folder.path());
   ASSERT_EQ(ftruncate(descriptor, 64 * kKiB), 0);
@@ -124,23 +131,19 @@ TEST(RawDisk, ATruncatedFileIsReported) {
 
 TEST(RawDisk, WithoutDirectAccessItStillWorksAndSaysSo) {
   if (access("/dev/shm", W_OK) != 0) GTEST_SKIP() << "no tmpfs at /dev/shm";
-  std::string name = "/dev/shm/headrace-bench-XXXXXX";
-  const std::filesystem::path folder = mkdtemp(name.data());
-  {
-    OPEN_OR_SKIP(
-        disk,
-        (RawDiskOptions{.folder = folder, .file_bytes = 8 * 64 * kKiB, .block_bytes = 64 * kKiB}));
-    EXPECT_FALSE(disk.direct());
-    ASSERT_FALSE(disk.notes().empty());
-    EXPECT_NE(disk.notes().front().find("no direct access"), std::string::npos);
-    EXPECT_TRUE(disk.measure(Direction::mixed, kMiB).ok());
-    EXPECT_TRUE(disk.verify().ok());
-  }
-  EXPECT_TRUE(std::filesystem::remove(folder));
+  const TemporaryFolder folder("/dev/shm");
+  OPEN_OR_SKIP(
+      disk, (RawDiskOptions{
+                .folder = folder.path(), .file_bytes = 8 * 64 * kKiB, .block_bytes = 64 * kKiB}));
+  EXPECT_FALSE(disk.direct());
+  ASSERT_FALSE(disk.notes().empty());
+  EXPECT_NE(disk.notes().front().find("no direct access"), std::string::npos);
+  EXPECT_TRUE(disk.measure(Direction::mixed, kMiB).ok());
+  EXPECT_TRUE(disk.verify().ok());
 }
 
 TEST(RawDisk, AFileThatDoesNotFitIsRefusedWithBothSizes) {
-  const Folder folder;
+  const TemporaryFolder folder;
   RawDiskOptions options = small(folder);
   options.file_bytes = std::uint64_t{1} << 50;
   options.block_bytes = 4 * kMiB;
@@ -157,7 +160,7 @@ TEST(RawDisk, AFolderThatIsNotThereIsAnError) {
 }
 
 TEST(RawDisk, OptionsOutOfRangeAreInvalid) {
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const auto change : {+[](RawDiskOptions& o) { o.block_bytes = 1000; },
                             +[](RawDiskOptions& o) { o.block_bytes = 0; },
                             +[](RawDiskOptions& o) { o.file_bytes = o.block_bytes; },
