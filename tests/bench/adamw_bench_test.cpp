@@ -34,6 +34,7 @@ TEST(AdamWBench, HasARowForEachFormatAndTeamBesideItsFloor) {
 
 TEST(AdamWBench, WithoutTimeStillMeasuresOneRound) {
   AdamWBenchOptions options = tiny();
+  options.rounds = 1000;  // never there after one
   options.at_most = std::chrono::seconds(0);
   const Result<Report> report = bench_adamw(options);
   ASSERT_TRUE(report.ok());
