@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -11,7 +13,7 @@
 #include "bench/huge_pages.h"
 #include "bench/machine.h"
 #include "io/bytes.h"
-#include "io/io_queue.h"
+#include "io/io_engine.h"
 #include "optim_cpu/team.h"
 
 namespace headrace::cli {
@@ -58,15 +60,25 @@ bool huge_pages_granted() {
   return pages->huge();
 }
 
+// Sets up a ring and gives it back; this thread is its driver.
+Status try_uring(std::string& description) {
+  HEADRACE_ASSIGN(const std::unique_ptr<IoEngine> engine, uring_engine());
+  const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  Status started = engine->start(wake);
+  if (started.ok()) {
+    description = engine->describe();
+    engine->stop(Nanoseconds(0));
+  }
+  close(wake);
+  return started;
+}
+
 UringState read_uring() {
   UringState state;
   const std::string setting = line_of("/proc/sys/kernel/io_uring_disabled");
   state.disabled = setting.empty() ? 0 : std::atoi(setting.c_str());
   state.filtered = status_value("Seccomp") == "2";
-  auto engine = uring_engine();
-  auto queue = engine.ok() ? IoQueue::open(std::move(engine).value()) : engine.status();
-  state.opened = queue.status();
-  if (queue.ok()) state.engine = (*queue)->folders().describe();
+  state.opened = try_uring(state.engine);
   return state;
 }
 
