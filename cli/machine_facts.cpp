@@ -67,7 +67,7 @@ Status try_uring(std::string& description) {
   Status started = engine->start(wake);
   if (started.ok()) {
     description = engine->describe();
-    engine->stop(Nanoseconds(0));
+    engine->stop(std::chrono::seconds(1));
   }
   close(wake);
   return started;
