@@ -33,8 +33,8 @@ std::string name_of(Verdict verdict);
 // A line per fact, advice below it.
 std::string text_of(std::span<const Fact> facts);
 
-// {"schema": "headrace.doctor/1", "version", "verdict", "facts": [{"name", "verdict", "text",
-// "next", ...values}]}
+// {"schema": "headrace.doctor/1", "version", "verdict",
+//  "facts": [{"name", "verdict", "text", "next", "values": {...}}]}
 std::string json_of(std::span<const Fact> facts);
 
 }  // namespace headrace::cli

@@ -9,14 +9,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json to_json(const Fact& fact) {
-  Json json = {{"name", fact.name},
-               {"verdict", name_of(fact.verdict)},
-               {"text", fact.text},
-               {"next", fact.next}};
+  Json values = Json::object();
   for (const auto& [key, value] : fact.values) {
-    std::visit([&json, &key = key](const auto& content) { json[key] = content; }, value);
+    std::visit([&values, &key = key](const auto& content) { values[key] = content; }, value);
   }
-  return json;
+  return {{"name", fact.name},
+          {"verdict", name_of(fact.verdict)},
+          {"text", fact.text},
+          {"next", fact.next},
+          {"values", values}};
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ TEST_F(Doctor, AFolderThatIsNotThereFails) {
 TEST_F(Doctor, JsonGoesToTheFileBesideTheText) {
   const Outcome outcome = headrace("doctor --scratch " + folder_.string() + " --json " +
                                    (folder_ / "facts.json").string());
-  EXPECT_TRUE(contains(outcome.output, "] cpu")) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, " cpu  ")) << outcome.output;
   std::ifstream file(folder_ / "facts.json");
   const std::string json{std::istreambuf_iterator<char>(file), {}};
   EXPECT_TRUE(json.starts_with('{') && contains(json, "headrace.doctor/1")) << json;
