@@ -124,6 +124,7 @@ std::unique_ptr<Platform> Platform::simulate(SimulationOptions options) {
   HostDeviceOptions device;
   device.copy_bytes_per_second = options.copy_bytes_per_second;
   device.host_bytes = options.host_bytes;
+  device.device_bytes = options.device_bytes;
   device.plain_memory = true;
   state->open_device(std::move(device));
   return std::unique_ptr<Platform>(new Platform(std::move(state)));

@@ -48,6 +48,7 @@ struct SimulationOptions {
   IoQueueOptions queue;
   EngineWrapper wrap_engine;
   std::uint64_t host_bytes = std::uint64_t{1} << 62;
+  std::uint64_t device_bytes = std::uint64_t{1} << 40;
   bool trace = false;
 };
 

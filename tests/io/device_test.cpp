@@ -11,44 +11,44 @@
 #include <vector>
 
 #include "io/host_memory.h"
+#include "io/platform.h"
 
 namespace headrace {
 namespace {
 
 constexpr std::uint64_t kThrottle = 1'000'000'000;
 
+constexpr std::uint64_t kBudget = 64 * kMiB;
+
 // A device, and a way to wait for its events: blocking where lanes have threads, stepping them in
 // virtual time where they have none.
-class World {
+class Bench {
  public:
-  enum class Kind { host, throttled, manual };
+  enum class Kind { host, throttled, simulated };
 
-  explicit World(Kind kind, HostDeviceOptions options = {}) : manual_(kind != Kind::host) {
-    options.device_bytes = 64 * kMiB;
-    options.host_bytes = 64 * kMiB;
-    if (kind != Kind::host) {
+  explicit Bench(Kind kind, HostDeviceOptions options = {}) : kind_(kind) {
+    if (kind == Kind::simulated) {
+      SimulationOptions simulation;
+      simulation.host_bytes = kBudget;
+      simulation.device_bytes = kBudget;
+      platform_ = Platform::simulate(simulation);
+      return;
+    }
+    options.device_bytes = kBudget;
+    options.host_bytes = kBudget;
+    if (kind == Kind::throttled) {
       options.copy_bytes_per_second = kThrottle;
-      options.plain_memory = kind == Kind::manual;
-      options.make_lane = [this](LaneOptions lane) {
-        lane.clock = &clock_;
-        std::unique_ptr<Lane> made = Lane::manual(std::move(lane));
-        lanes_.push_back(made.get());
-        return made;
-      };
+      options.make_lane = [this](LaneOptions lane) { return manual_lane(std::move(lane)); };
     }
     device_ = Device::open_host(std::move(options));
   }
 
-  Device& device() { return *device_; }
+  Device& device() { return platform_ ? platform_->device() : *device_; }
   Clock& clock() { return clock_; }
 
-  // To be called when the stream opened last is gone before the world is done.
-  void forget_last_lane() {
-    if (!lanes_.empty()) lanes_.pop_back();
-  }
-
   Status wait(const Event& event) {
-    if (manual_) {
+    if (platform_) return platform_->wait(event, kForever);
+    if (kind_ == Kind::throttled) {
       while (!event.done()) step();
       return event.status();
     }
@@ -62,19 +62,28 @@ class World {
   }
 
  private:
+  std::unique_ptr<Lane> manual_lane(LaneOptions options) {
+    options.clock = &clock_;
+    options.on_gone = [this](const Lane& gone) { std::erase(lanes_, &gone); };
+    std::unique_ptr<Lane> made = Lane::manual(std::move(options));
+    lanes_.push_back(made.get());
+    return made;
+  }
+
   void step() {
     for (Lane* lane : lanes_)
       if (lane->can_start()) lane->start(false);
     Lane* const next = *std::ranges::min_element(lanes_, {}, &Lane::due);
-    ASSERT_NE(next->due(), kForever) << "nothing can run";
+    HEADRACE_CHECK(next->due() != kForever);
     clock_.advance_to(next->due());
     next->finish();
   }
 
-  const bool manual_;
+  const Kind kind_;
   Clock clock_{Clock::Kind::simulated};
   std::vector<Lane*> lanes_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<Platform> platform_;
 };
 
 std::vector<std::byte> random_bytes(std::size_t size, unsigned seed) {
@@ -84,10 +93,10 @@ std::vector<std::byte> random_bytes(std::size_t size, unsigned seed) {
   return bytes;
 }
 
-class DeviceContract : public testing::TestWithParam<World::Kind> {
+class DeviceContract : public testing::TestWithParam<Bench::Kind> {
  protected:
-  World world{GetParam()};
-  Device& device = world.device();
+  Bench bench{GetParam()};
+  Device& device = bench.device();
 };
 
 TEST_P(DeviceContract, BytesComeBackFromTheDevice) {
@@ -100,7 +109,7 @@ TEST_P(DeviceContract, BytesComeBackFromTheDevice) {
     const Event raised = stream->copy(up.view(), ConstBytes(sent));
     const Event moved = stream->copy(other.view(), up.view(), raised);
     const Event lowered = stream->copy(down.view(), other.view(), moved);
-    ASSERT_TRUE(world.wait(lowered).ok());
+    ASSERT_TRUE(bench.wait(lowered).ok());
     EXPECT_TRUE(std::ranges::equal(down.view().bytes(), sent));
   }
 }
@@ -111,7 +120,7 @@ TEST_P(DeviceContract, PartsAreCopiedWhereTheyBelong) {
   const std::vector<std::byte> sent = random_bytes(1000, 3);
   std::vector<std::byte> all(8192);
   const Event raised = stream->copy(up.view().sub(5000, 1000), ConstBytes(sent));
-  ASSERT_TRUE(world.wait(stream->copy(Bytes(all), up.view(), raised)).ok());
+  ASSERT_TRUE(bench.wait(stream->copy(Bytes(all), up.view(), raised)).ok());
   EXPECT_TRUE(std::ranges::equal(Bytes(all).subspan(5000, 1000), sent));
   EXPECT_EQ(std::ranges::count(all, std::byte{0}), 7192 + std::ranges::count(sent, std::byte{0}));
 }
@@ -134,15 +143,15 @@ TEST_P(DeviceContract, SizesMustBeEqual) {
   const Event before = busy->occupy(Nanoseconds(1000), "kernel");
   std::vector<std::byte> a(3), b(4);
   const Event copied = stream->copy(Bytes(a), ConstBytes(b), before);
-  EXPECT_EQ(world.wait(copied).code(), Code::invalid);
+  EXPECT_EQ(bench.wait(copied).code(), Code::invalid);
   EXPECT_TRUE(before.done());  // a refused copy too is over only after what it follows
 }
 
 TEST_P(DeviceContract, ZeroBytesAreALegalCopyInOrder) {
   const auto stream = device.open_stream("copy");
-  EXPECT_TRUE(world.wait(stream->copy(MemView(), ConstMemView())).ok());
+  EXPECT_TRUE(bench.wait(stream->copy(MemView(), ConstMemView())).ok());
   const Event failed = Event::failed(Status(Code::io, "before"));
-  EXPECT_EQ(world.wait(stream->copy(MemView(), ConstMemView(), failed)).code(), Code::io);
+  EXPECT_EQ(bench.wait(stream->copy(MemView(), ConstMemView(), failed)).code(), Code::io);
   EXPECT_EQ(device.allocate(Home::device, 0).value().size(), 0u);
 }
 
@@ -151,7 +160,7 @@ TEST_P(DeviceContract, ACopyAfterAFailureDoesNotRun) {
   std::vector<std::byte> to(8), from(8, std::byte{1});
   const Event copied =
       stream->copy(Bytes(to), ConstBytes(from), Event::failed(Status(Code::corrupt, "bad")));
-  EXPECT_EQ(world.wait(copied).code(), Code::corrupt);
+  EXPECT_EQ(bench.wait(copied).code(), Code::corrupt);
   EXPECT_EQ(to[0], std::byte{0});
 }
 
@@ -164,7 +173,7 @@ TEST_P(DeviceContract, LaunchesRunInOrderWithCopies) {
   });
   const Event second = stream->copy(Bytes(b), ConstBytes(a));
   const Event last = stream->copy(Bytes(c), ConstBytes(b));
-  ASSERT_TRUE(world.wait(last).ok());
+  ASSERT_TRUE(bench.wait(last).ok());
   EXPECT_TRUE(first.done() && second.done());
   EXPECT_EQ(c[0], std::byte{9});
   EXPECT_EQ(stream->usage().operations, 3u);
@@ -195,9 +204,9 @@ TEST_P(DeviceContract, CancelledWorkDoesNotRun) {
   const Event copied = stream->copy(Bytes(to), ConstBytes(from), held);
   const Event next = stream->copy(Bytes(to), ConstBytes(from), copied.over());
   stream->cancel();
-  const Status how = world.wait(next);
+  const Status how = bench.wait(next);
   EXPECT_TRUE(how.ok() || how.code() == Code::cancelled);  // it may have run before, with threads
-  if (GetParam() != World::Kind::host) {
+  if (GetParam() != Bench::Kind::host) {
     EXPECT_EQ(how.code(), Code::cancelled);
     EXPECT_EQ(to[0], std::byte{0});
   }
@@ -210,36 +219,35 @@ TEST_P(DeviceContract, AStreamThatGoesCancelsWhatIsQueued) {
   const Event held = gate->occupy(std::chrono::milliseconds(20), "kernel");
   const Event copied = stream->copy(Bytes(to), ConstBytes(from), held);
   stream.reset();
-  world.forget_last_lane();
   EXPECT_TRUE(copied.done());
-  if (GetParam() != World::Kind::host) {
+  if (GetParam() != Bench::Kind::host) {
     EXPECT_EQ(copied.status().code(), Code::cancelled);
   }
-  ASSERT_TRUE(world.wait(held).ok());
+  ASSERT_TRUE(bench.wait(held).ok());
 }
 
-std::string kind_name(const testing::TestParamInfo<World::Kind>& info) {
-  constexpr const char* kNames[] = {"host", "throttled", "manual"};
+std::string kind_name(const testing::TestParamInfo<Bench::Kind>& info) {
+  constexpr const char* kNames[] = {"host", "throttled", "simulated"};
   return kNames[static_cast<int>(info.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceContract,
-                         testing::Values(World::Kind::host, World::Kind::throttled,
-                                         World::Kind::manual),
+                         testing::Values(Bench::Kind::host, Bench::Kind::throttled,
+                                         Bench::Kind::simulated),
                          kind_name);
 
 TEST(HostDevice, ThrottledCopiesTakeTheirTime) {
-  World world(World::Kind::throttled);
-  const auto up = world.device().open_stream("up");
-  const auto down = world.device().open_stream("down");
+  Bench bench(Bench::Kind::throttled);
+  const auto up = bench.device().open_stream("up");
+  const auto down = bench.device().open_stream("down");
   std::vector<std::byte> a(1'000'000), b(1'000'000), c(1'000'000);
   const Event one = up->copy(Bytes(b), ConstBytes(a));
   const Event two = up->copy(Bytes(b), ConstBytes(a), one);
   const Event beside = down->copy(Bytes(c), ConstBytes(a));
-  ASSERT_TRUE(world.wait(Event::all({two, beside})).ok());
-  EXPECT_EQ(world.clock().now(), std::chrono::milliseconds(2));
+  ASSERT_TRUE(bench.wait(Event::all({two, beside})).ok());
+  EXPECT_EQ(bench.clock().now(), std::chrono::milliseconds(2));
   const Event busy = up->occupy(std::chrono::milliseconds(5), "kernel");
-  ASSERT_TRUE(world.wait(busy).ok());
-  EXPECT_EQ(world.clock().now(), std::chrono::milliseconds(7));
+  ASSERT_TRUE(bench.wait(busy).ok());
+  EXPECT_EQ(bench.clock().now(), std::chrono::milliseconds(7));
   EXPECT_EQ(up->usage().written_bytes, 2'000'000u);
 }
 
@@ -255,40 +263,40 @@ bool readable(const std::byte* data) {
 
 TEST(HostDevice, HostCodeThatFollowsADeviceAddressFaults) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  World world(World::Kind::host);
-  const Memory host = world.device().allocate(Home::host, 3 * kMiB).value();
-  const Memory hidden = world.device().allocate(Home::device, 3 * kMiB).value();
+  Bench bench(Bench::Kind::host);
+  const Memory host = bench.device().allocate(Home::host, 3 * kMiB).value();
+  const Memory hidden = bench.device().allocate(Home::device, 3 * kMiB).value();
   EXPECT_TRUE(readable(host.view().data));
   EXPECT_FALSE(readable(hidden.view().data));
   EXPECT_FALSE(readable(hidden.view().data + 3 * kMiB - 1));
   volatile std::byte* const address = hidden.view().data;
   EXPECT_DEATH(*address = std::byte{1}, "");
-  EXPECT_DEATH(world.device().use(static_cast<Home>(std::to_integer<int>(*address) % 1)), "");
+  EXPECT_DEATH(bench.device().use(static_cast<Home>(std::to_integer<int>(*address) % 1)), "");
 }
 
 TEST(HostDevice, FreedOrForeignDeviceMemoryIsRefused) {
-  World world(World::Kind::host);
-  World other(World::Kind::host);
-  const auto stream = world.device().open_stream("copy");
+  Bench bench(Bench::Kind::host);
+  Bench other(Bench::Kind::host);
+  const auto stream = bench.device().open_stream("copy");
   std::vector<std::byte> bytes(16);
   const Memory foreign = other.device().allocate(Home::device, 16).value();
-  EXPECT_EQ(world.wait(stream->copy(Bytes(bytes), foreign.view())).code(), Code::invalid);
-  Memory gone = world.device().allocate(Home::device, 16).value();
+  EXPECT_EQ(bench.wait(stream->copy(Bytes(bytes), foreign.view())).code(), Code::invalid);
+  Memory gone = bench.device().allocate(Home::device, 16).value();
   const MemView view = gone.view();
   gone = Memory();
-  EXPECT_EQ(world.wait(stream->copy(view, ConstBytes(bytes))).code(), Code::invalid);
+  EXPECT_EQ(bench.wait(stream->copy(view, ConstBytes(bytes))).code(), Code::invalid);
 }
 
 TEST(HostDevice, AbandonedMemoryStaysThereAndCounted) {
-  World world(World::Kind::host);
+  Bench bench(Bench::Kind::host);
   MemView view;
   {
-    Memory memory = world.device().allocate(Home::host, 8192).value();
+    Memory memory = bench.device().allocate(Home::host, 8192).value();
     view = memory.view();
     memory.abandon();
   }
   view.data[0] = std::byte{1};
-  EXPECT_EQ(world.device().use(Home::host).used, 8192u);
+  EXPECT_EQ(bench.device().use(Home::host).used, 8192u);
   unmap_pages(view.bytes());
 }
 
@@ -301,9 +309,9 @@ std::uint64_t resident_bytes() {
 }
 
 TEST(HostDevice, MemoryIsTouchedWhenAllocated) {
-  World world(World::Kind::host);
+  Bench bench(Bench::Kind::host);
   const std::uint64_t before = resident_bytes();
-  const Memory memory = world.device().allocate(Home::host, 32 * kMiB).value();
+  const Memory memory = bench.device().allocate(Home::host, 32 * kMiB).value();
   EXPECT_GE(resident_bytes() + kMiB, before + 32 * kMiB);
 }
 
@@ -321,26 +329,26 @@ TEST(HostDevice, SaysOnceWhenHugePagesAreNotGranted) {
   std::vector<std::string> said;
   HostDeviceOptions options;
   options.on_message = [&said](std::string_view message) { said.emplace_back(message); };
-  World world(World::Kind::host, std::move(options));
+  Bench bench(Bench::Kind::host, std::move(options));
   ASSERT_EQ(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0), 0);
-  const Memory one = world.device().allocate(Home::host, 16 * kMiB).value();
-  const Memory two = world.device().allocate(Home::host, 16 * kMiB).value();
+  const Memory one = bench.device().allocate(Home::host, 16 * kMiB).value();
+  const Memory two = bench.device().allocate(Home::host, 16 * kMiB).value();
   ASSERT_EQ(prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0), 0);
   ASSERT_EQ(said.size(), 1u);
   EXPECT_NE(said[0].find("0 % of 16.8 MB"), std::string::npos) << said[0];
 }
 
 TEST(HostDevice, ANodeThatIsNotThereIsRefused) {
-  World world(World::Kind::host);
-  EXPECT_TRUE(world.device().allocate(Home::host, 8192, 0).ok());
+  Bench bench(Bench::Kind::host);
+  EXPECT_TRUE(bench.device().allocate(Home::host, 8192, 0).ok());
   for (const int node : {700, 100000})
-    EXPECT_EQ(world.device().allocate(Home::host, 8192, node).status().code(), Code::invalid);
-  EXPECT_EQ(world.device().use(Home::host).used, 0u);
+    EXPECT_EQ(bench.device().allocate(Home::host, 8192, node).status().code(), Code::invalid);
+  EXPECT_EQ(bench.device().use(Home::host).used, 0u);
 }
 
 TEST(HostDevice, DescribesItself) {
-  EXPECT_EQ(World(World::Kind::host).device().describe(), "host device, copies as fast as memory");
-  EXPECT_EQ(World(World::Kind::throttled).device().describe(),
+  EXPECT_EQ(Bench(Bench::Kind::host).device().describe(), "host device, copies as fast as memory");
+  EXPECT_EQ(Bench(Bench::Kind::throttled).device().describe(),
             "host device, copies at 1.00 GB/s a stream");
 }
 
