@@ -38,13 +38,11 @@ Status check_folder(const fs::path& folder) {
 
 Status no_space(const fs::path& folder, std::uint64_t capacity, std::uint64_t share,
                 std::uint64_t free, std::size_t paths) {
-  const std::string part =
-      paths == 1 ? std::string() : fmt::format("{} of it ", format_bytes(share));
-  return Status(
-      Code::out_of_space,
-      fmt::format("tier nvme needs {} in scratch, {}in {}, {} free there: free space, ask "
-                  "for less, or add a path on another drive",
-                  format_bytes(capacity), part, folder.string(), format_bytes(free)));
+  const std::string part = paths == 1 ? "" : fmt::format(", {} of it", format_bytes(share));
+  return Status(Code::out_of_space,
+                fmt::format("tier nvme needs {} of scratch{} in {}, {} free there: free space, ask "
+                            "for less, or add a path on another drive",
+                            format_bytes(capacity), part, folder.string(), format_bytes(free)));
 }
 
 Status check_arguments(std::span<const fs::path> paths, std::uint64_t capacity,
