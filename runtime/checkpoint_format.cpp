@@ -156,22 +156,17 @@ Status check_header(const Header& header, ConstBytes bytes) {
     return Status(Code::unavailable, fmt::format("version is {}, this headrace reads up to {}: "
                                                  "update headrace",
                                                  header.version, kVersion));
-  if (header.generation == 0) return corrupt("generation is 0");
+  if (header.generation == 0 || header.generation > kMaxGeneration)
+    return corrupt("generation is {}, not 1 to {}", header.generation, kMaxGeneration);
   return {};
 }
 
-Status check_body(const Header& header, ConstBytes rest) {
+Status check_body(const Header& header, ConstBytes body) {
   if (header.body_bytes > kMaxManifestBytes)
     return corrupt("body_bytes is {}, at most {} are allowed", header.body_bytes,
                    kMaxManifestBytes);
-  if (header.body_bytes > rest.size())
-    return corrupt("body_bytes is {}, but only {} follow the header: cut off", header.body_bytes,
-                   rest.size());
-  const ConstBytes body = rest.first(header.body_bytes);
-  const ConstBytes padding = rest.subspan(header.body_bytes);
-  if (padding.size() > kMaxPadding ||
-      !std::ranges::all_of(padding, [](std::byte byte) { return byte == std::byte{0}; }))
-    return corrupt("{} bytes that belong to nothing follow the body", padding.size());
+  if (header.body_bytes != body.size())
+    return corrupt("body_bytes is {}, but {} follow the header", header.body_bytes, body.size());
   if (const std::uint64_t found = checksum(body); header.body_checksum != found)
     return corrupt("body_checksum is {:016x}, the body's is {:016x}", header.body_checksum, found);
   if (header.user_bytes > kMaxUserBytes || header.user_bytes > body.size())
@@ -250,9 +245,9 @@ Result<Manifest> parse_bytes(ConstBytes bytes) {
     return corrupt("{} bytes, the header alone has {}", bytes.size(), kHeaderBytes);
   const auto header = Cursor(bytes).take_as<Header>();
   HEADRACE_TRY(check_header(header, bytes));
-  const ConstBytes rest = bytes.subspan(kHeaderBytes);
-  HEADRACE_TRY(check_body(header, rest));
-  return parse_body(header, rest.first(header.body_bytes));
+  const ConstBytes body = bytes.subspan(kHeaderBytes);
+  HEADRACE_TRY(check_body(header, body));
+  return parse_body(header, body);
 }
 
 Status invalid(std::string message) { return Status(Code::invalid, std::move(message)); }
@@ -289,6 +284,11 @@ Status check_plan(Manifest& manifest) {
 }  // namespace
 
 std::string data_name(std::uint64_t generation) { return fmt::format("data-{:016x}", generation); }
+
+std::filesystem::path without_slash(std::filesystem::path folder) {
+  while (!folder.has_filename() && folder.has_relative_path()) folder = folder.parent_path();
+  return folder;
+}
 
 bool valid_tensor_name(std::string_view name) noexcept {
   if (name.empty() || name.size() > kMaxNameBytes) return false;

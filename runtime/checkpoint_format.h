@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,8 @@ constexpr std::uint64_t kRunAlignment = 4096;
 constexpr std::size_t kHeaderBytes = 64;  // of the manifest, in every version
 constexpr std::uint64_t kMaxUserBytes = kMiB;
 constexpr std::uint64_t kMaxManifestBytes = kGiB;
-constexpr std::size_t kMaxPadding = 64 * kKiB;  // zeros behind the manifest
-constexpr std::uint64_t kMaxManifestFileBytes = kHeaderBytes + kMaxManifestBytes + kMaxPadding;
+constexpr std::uint64_t kMaxManifestFileBytes = kHeaderBytes + kMaxManifestBytes;
+constexpr std::uint64_t kMaxGeneration = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 48;  // of one tensor
 constexpr std::uint64_t kMaxDataBytes = std::uint64_t{1} << 60;
 constexpr std::size_t kMaxNameBytes = 4096;
@@ -35,6 +36,8 @@ constexpr std::size_t kMaxNameBytes = 4096;
 // The files of a checkpoint's folder: the manifest, and the data it speaks of.
 inline constexpr std::string_view kManifestName = "manifest";
 std::string data_name(std::uint64_t generation);  // "data-000000000000002a"
+// "a/b" for "a/b/": with the slash, a link's name would mean what it points to.
+std::filesystem::path without_slash(std::filesystem::path folder);
 
 struct CheckpointTensor {
   std::string name;
@@ -71,7 +74,7 @@ Result<Manifest> plan_manifest(std::vector<CheckpointTensor> tensors, std::vecto
 std::uint64_t serialized_bytes(const Manifest& manifest) noexcept;
 // Little-endian, the header first. What plan_manifest made, checksums filled in.
 std::vector<std::byte> serialize(const Manifest& manifest);
-// Takes nothing on trust; zeros may follow the manifest. `where` stands in front of messages.
+// Takes nothing on trust. `where` stands in front of messages.
 // Code::corrupt names the field that is wrong; Code::unavailable: from a newer version.
 Result<Manifest> parse(ConstBytes bytes, std::string_view where);
 

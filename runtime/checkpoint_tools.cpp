@@ -274,7 +274,7 @@ Result<CheckReport> check_checkpoint(const fs::path& folder, CheckOptions option
     return Status(Code::invalid, fmt::format("threads is {}: 0 for every CPU, or up to {}",
                                              options.threads, kMaxThreads));
   const auto start = std::chrono::steady_clock::now();
-  HEADRACE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(folder));
+  HEADRACE_ASSIGN(const Checkpoint checkpoint, open_checkpoint(without_slash(folder)));
   HEADRACE_TRY(check_size(checkpoint));
   HEADRACE_ASSIGN(CheckReport report, Checker(checkpoint, options).run(threads_of(options)));
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

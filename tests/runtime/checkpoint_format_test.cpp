@@ -120,14 +120,6 @@ TEST(CheckpointFormat, AnEmptyModelIsAModel) {
   EXPECT_TRUE(back->tensors.empty());
 }
 
-TEST(CheckpointFormat, ZerosMayFollow) {
-  std::vector<std::byte> bytes = serialize(sample());
-  bytes.resize(round_up(bytes.size(), 4096));
-  EXPECT_TRUE(parse(bytes, "padded").ok());
-  bytes.back() = std::byte{1};
-  EXPECT_EQ(parse(bytes, "padded").status().code(), Code::corrupt);
-}
-
 TEST(CheckpointFormat, PlanRefusesWhatCannotBe) {
   EXPECT_EQ(plan_manifest({tensor("", 1, true)}, {}).status().code(), Code::invalid);
   EXPECT_EQ(plan_manifest({tensor("a\nb", 1, true)}, {}).status().code(), Code::invalid);
@@ -180,12 +172,12 @@ std::vector<Hostile> hostile() {
       {"body_bytes", set(kTensorsAt, u32(3))},
       {"body_bytes", set(kBodyBytesAt, u64(~0ull))},
       {"body_bytes", set(kBodyBytesAt, u64(kMaxManifestBytes + 1))},
-      {"cut off", [](auto& bytes) { bytes.pop_back(); }},
-      {"belong to nothing", [](auto& bytes) { bytes.push_back(std::byte{7}); }},
-      {"belong to nothing", [](auto& bytes) { bytes.resize(bytes.size() + 64 * kKiB + 1); }},
+      {"body_bytes", [](auto& bytes) { bytes.pop_back(); }},
+      {"body_bytes", [](auto& bytes) { bytes.push_back(std::byte{0}); }},
       {"user_bytes", set(kUserBytesAt, u64(kMaxUserBytes + 1))},
       {"user_bytes", set(kUserBytesAt, u64(~0ull))},
       {"generation", set(kGenerationAt, u64(0))},
+      {"generation", set(kGenerationAt, u64(kMaxGeneration + 1))},
       {"data_bytes", set(kDataBytesAt, u64(4096))},
       {"data_bytes", set(kDataBytesAt, u64(~0ull))},
       {"count", set(kCountAt, u64(~0ull))},
