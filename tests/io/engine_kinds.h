@@ -1,7 +1,6 @@
 // What the contract suites run over: the engines, and ways to drive one by hand.
 #pragma once
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -62,6 +61,17 @@ inline std::vector<EngineKind> engine_kinds() {
       {"uring", [] { return uring_engine(); }},
       {"uring_plain", [] { return uring_engine({.entries = 8, .register_buffers = false}); }},
       {"posix", [] { return Result(posix_engine()); }},
+      {"posix_one_thread", [] { return Result(posix_engine({.threads = 1})); }},
+      {"faulty_uring",
+       []() -> Result<std::unique_ptr<IoEngine>> {
+         HEADRACE_ASSIGN(auto inner, uring_engine());
+         return faulty_engine(std::move(inner), std::make_shared<FaultScript>());
+       }},
+      {"rate_limited_posix",
+       [] {
+         return Result(rate_limited_engine(posix_engine(), {.read_bytes_per_second = 4'000'000'000,
+                                                            .write_bytes_per_second = 0}));
+       }},
   };
 }
 

@@ -1,8 +1,6 @@
 // A folder of a test's own, gone with it.
 #pragma once
 
-#include <stdlib.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <string>
