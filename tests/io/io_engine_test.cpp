@@ -2,6 +2,7 @@
 #include "io/io_engine.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
