@@ -1,7 +1,9 @@
 #include "optim_cpu/state_format.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 #include "optim_cpu/convert.h"
 
@@ -25,29 +27,22 @@ float joined(Halves halves) {
 
 float one_nan(float value) { return value == value ? value : std::bit_cast<float>(kNanBits); }
 
-void set_float(std::byte* array, std::size_t i, float value) {
-  reinterpret_cast<float*>(array)[i] = value;
-}
-
-void set_half(std::byte* array, std::size_t i, std::uint16_t value) {
-  reinterpret_cast<std::uint16_t*>(array)[i] = value;
-}
+std::uint16_t* halves_of(std::byte* array) { return reinterpret_cast<std::uint16_t*>(array); }
 
 std::uint16_t half_at(const std::byte* array, std::size_t i) {
   return reinterpret_cast<const std::uint16_t*>(array)[i];
 }
 
-void set_one(StateLayout layout, const StateView& state, std::byte* param, ScalarType param_type,
-             std::size_t i, float value) {
-  if (layout == StateLayout::own_master) return set_float(param, i, value);
-  if (layout == StateLayout::split) {
-    const Halves halves = split_of(value);
-    set_half(state.master, i, halves.low);
-    set_half(param, i, halves.high);
-    return;
+void set_floats(float* to, std::span<const float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) to[i] = one_nan(values[i]);
+}
+
+void set_halves(std::uint16_t* low, std::uint16_t* high, std::span<const float> values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Halves halves = split_of(one_nan(values[i]));
+    low[i] = halves.low;
+    high[i] = halves.high;
   }
-  set_float(state.master, i, value);
-  set_half(param, i, param_type == ScalarType::bf16 ? bf16_of_float(value) : fp16_of_float(value));
 }
 
 std::size_t master_bytes(StateLayout layout) { return state_bytes_per_element(layout) - 8; }
@@ -94,14 +89,29 @@ void master_from(StateLayout layout, const StateView& state, const std::byte* pa
 
 void set_master(StateLayout layout, const StateView& state, std::byte* param, ScalarType param_type,
                 std::span<const float> values) {
-  for (std::size_t i = 0; i < values.size(); ++i)
-    set_one(layout, state, param, param_type, i, one_nan(values[i]));
+  switch (layout) {
+    case StateLayout::own_master:
+      return set_floats(reinterpret_cast<float*>(param), values);
+    case StateLayout::split:
+      return set_halves(halves_of(state.master), halves_of(param), values);
+    case StateLayout::fp32:
+      set_floats(reinterpret_cast<float*>(state.master), values);
+      return convert(param, param_type, state.master, ScalarType::fp32, values.size(), Team{});
+  }
 }
 
 void set_param(StateLayout layout, const StateView& state, std::byte* param, ScalarType param_type,
                const std::byte* values, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i)
-    set_one(layout, state, param, param_type, i, one_nan(float_at(values, param_type, i)));
+  float piece[1024];
+  for (std::size_t begin = 0; begin < count; begin += std::size(piece)) {
+    const std::size_t size = std::min(std::size(piece), count - begin);
+    const std::size_t master = begin * master_bytes(layout), at = begin * size_of(param_type);
+    convert(reinterpret_cast<std::byte*>(piece), ScalarType::fp32, values + at, param_type, size,
+            Team{});
+    StateView rest = state;
+    if (rest.master != nullptr) rest.master += master;
+    set_master(layout, rest, param + at, param_type, {piece, size});
+  }
 }
 
 }  // namespace headrace

@@ -66,7 +66,7 @@ const std::vector<Library>& libraries() {
       {"CLI/", {R"(cli/\w+\.cpp)", R"(examples/train_gpt/\w+\.cpp)"}, 1},
       {"nlohmann/", {R"(cli/\w+\.cpp)", R"(bench/\w+\.cpp)", R"(examples/train_gpt/\w+\.cpp)"}, 1},
       {"cblas", {R"(examples/train_gpt/\w+\.cpp)"}, 1},
-      {"fmt/", {R"(.*\.cpp)"}, 1000},
+      {"fmt/", {R"(.*\.cpp|tests/.*)"}, 1000},
       {"gtest/", {R"(tests/.*)"}, 1000},
   };
   return table;
@@ -83,7 +83,7 @@ const Library* library_of(const Include& include) {
 bool system_header(const std::string& header) {
   static const std::regex pattern(
       R"(\w+|(sys|linux|asm|net|netinet)/\w+\.h|)"
-      R"((unistd|fcntl|sched|pthread|signal|dirent|poll|errno|mntent|dlfcn|malloc|cxxabi)\.h)");
+      R"((unistd|fcntl|sched|pthread|signal|dirent|poll|errno|mntent|dlfcn|malloc|stdlib|cxxabi)\.h)");
   return std::regex_match(header, pattern);
 }
 

@@ -55,6 +55,7 @@ std::string time_rows(const RunReport& report) {
   std::string text = "Time of a step\n";
   text += row("step, median", fmt::format("{:.3f} s", report.step_seconds));
   text += row("tokens per second", fmt::format("{:.0f}", report.tokens_per_second()));
+  if (parts.forward == 0) return text;  // the run was stopped before they were measured
   text += row("forward, backward alone",
               fmt::format("{:.3f} s, {:.3f} s", parts.forward, parts.backward));
   text += row("update, NVMe transfers alone",

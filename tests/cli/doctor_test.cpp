@@ -1,0 +1,113 @@
+#include "cli/doctor.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+namespace headrace::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  int code;
+  std::string output;
+};
+
+// Runs the command line tool itself.
+Outcome headrace(const std::string& arguments) {
+  const std::string command = HEADRACE_BINARY_DIR "/headrace " + arguments + " 2>&1 </dev/null";
+  FILE* pipe = popen(command.c_str(), "r");
+  EXPECT_NE(pipe, nullptr);
+  Outcome outcome{};
+  std::array<char, 4096> part;
+  while (const std::size_t count = fread(part.data(), 1, part.size(), pipe))
+    outcome.output.append(part.data(), count);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+class Doctor : public ::testing::Test {
+ protected:
+  Doctor() {
+    std::string name = (fs::temp_directory_path() / "headrace_doctor_XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  ~Doctor() override { fs::remove_all(folder_); }
+  fs::path folder_;
+};
+
+TEST_F(Doctor, LooksAtEverythingAndLeavesNothingBehind) {
+  std::string names;
+  for (const Fact& fact : examine({.scratch = folder_})) names += fact.name + ",";
+  EXPECT_EQ(names,
+            "cpu,numa,memory,memlock,huge pages,io_uring,device,folder,direct I/O,space,drive,");
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(Doctor, AFolderThatIsNotThereFails) {
+  const std::vector<Fact> facts = examine({.scratch = folder_ / "none"});
+  ASSERT_FALSE(facts.empty());
+  EXPECT_EQ(facts.back().name, "folder");
+  EXPECT_EQ(facts.back().verdict, Verdict::fail);
+}
+
+TEST_F(Doctor, JsonGoesToTheFileBesideTheText) {
+  const Outcome outcome = headrace("doctor --scratch " + folder_.string() + " --json " +
+                                   (folder_ / "facts.json").string());
+  EXPECT_TRUE(contains(outcome.output, " cpu  ")) << outcome.output;
+  std::ifstream file(folder_ / "facts.json");
+  const std::string json{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(json.starts_with('{') && contains(json, "headrace.doctor/1")) << json;
+}
+
+TEST_F(Doctor, JsonAloneGoesToStandardOutput) {
+  const Outcome outcome = headrace("doctor --json - --scratch " + folder_.string());
+  EXPECT_TRUE(outcome.output.starts_with('{')) << outcome.output;
+}
+
+TEST_F(Doctor, ALackingMachineIsThree) {
+  const Outcome outcome = headrace("doctor --scratch " + (folder_ / "none").string());
+  EXPECT_EQ(outcome.code, 3) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "[fail]")) << outcome.output;
+}
+
+TEST(CommandLine, WrongUseIsTwo) {
+  EXPECT_EQ(headrace("").code, 2);
+  EXPECT_EQ(headrace("doctor --no-such-option").code, 2);
+  EXPECT_EQ(headrace("no-such-command").code, 2);
+}
+
+TEST(CommandLine, KnowsItsVersion) {
+  const Outcome outcome = headrace("--version");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.output.starts_with("headrace 0.")) << outcome.output;
+}
+
+TEST(CommandLine, EachHelpHasAnExample) {
+  for (const std::string command : {"", "doctor"}) {
+    const Outcome outcome = headrace(command + " --help");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_TRUE(contains(outcome.output, "Example:\n  headrace ")) << outcome.output;
+  }
+}
+
+TEST(CommandLine, AnOptionGivenTwiceCountsTheLastTime) {
+  EXPECT_EQ(headrace("doctor --scratch /tmp --scratch /no/such/folder").code, 3);
+}
+
+}  // namespace
+}  // namespace headrace::cli
