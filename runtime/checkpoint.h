@@ -1,0 +1,22 @@
+// Saving and loading: the walk over shards and tensors. The folder and the manifest are
+// checkpoint_folder.h and checkpoint_format.h.
+//
+// Both go through the same slots, lane and queues as the step, and through a few staging blocks of
+// their own: memory is bounded whatever the model's size. They take the engine's mutex themselves.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "runtime/parts.h"
+
+namespace headrace {
+
+constexpr std::uint64_t kStagingBlocks = 4;
+constexpr std::uint64_t kStagingBytes = kMiB;
+
+Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes extra);
+// Gives the caller's own bytes back. The engine is poisoned when it fails after the verification.
+Result<std::vector<std::byte>> load(EngineParts& parts, const std::filesystem::path& folder);
+
+}  // namespace headrace

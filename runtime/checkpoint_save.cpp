@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include <map>
+
+#include "optim_cpu/convert.h"
+#include "runtime/checkpoint.h"
+#include "runtime/checkpoint_folder.h"
+#include "runtime/checkpoint_walk.h"
+#include "runtime/state_access.h"
+
+namespace headrace {
+namespace {
+
+// What the tasks of one save share. The checksums are touched by the optimizer's lane alone, which
+// meets the elements of each run in order.
+struct SaveJob {
+  Manifest manifest;
+  std::vector<std::size_t> numbers;  // of each root, in the manifest
+  std::map<std::pair<std::uint32_t, Kind>, RunChecksums> open;
+
+  CheckpointTensor& entry(TensorId tensor) { return manifest.tensors[numbers[index_of(tensor)]]; }
+
+  void pass(const CheckpointPiece& piece, ConstBytes bytes) {
+    const auto key = std::pair(index_of(piece.tensor), piece.kind);
+    CheckpointTensor& tensor = entry(piece.tensor);
+    RunChecksums& sums = open.try_emplace(key, tensor.sums(piece.kind)).first->second;
+    sums.update(bytes);
+    if (piece.tensor_begin + piece.count < tensor.count) return;
+    sums.finish();
+    open.erase(key);
+  }
+};
+
+struct Save {
+  EngineParts& parts;
+  IoQueue& queue;
+  const File& file;
+  std::shared_ptr<SaveJob> job;
+  std::vector<Event> writes = {};
+  std::size_t next_block = 0;
+
+  // Queues: `fill` puts the piece's values into a staging block, the block goes to the file.
+  Event put(const CheckpointPiece& piece, std::function<void(std::span<float>)> fill,
+            const Event& after) {
+    Slot& block = parts.staging[next_block++ % parts.staging.size()];
+    const Bytes bytes = block.state.region().view().bytes().first(piece.bytes());
+    const Event filled =
+        parts.cpu->run({.body =
+                            [=, shared = job] {
+                              fill({reinterpret_cast<float*>(bytes.data()), piece.count});
+                              shared->pass(piece, bytes);
+                              return Status();
+                            },
+                        .bytes = piece.bytes(),
+                        .name = "save",
+                        .owner = parts.owner},
+                       Event::all({after, block.free}));
+    const std::uint64_t at =
+        job->entry(piece.tensor).offset(piece.kind) + piece.tensor_begin * sizeof(float);
+    const Event written =
+        queue.write(file, at, bytes, filled, {.owner = parts.owner, .name = "save"});
+    block.free = written.over();
+    writes.push_back(written);
+    return filled;
+  }
+
+  void shard(Shard& shard) {
+    StepContext context = parts.context();
+    Slot* const slot = shard.in_place ? nullptr : &slot_of(shard, parts.slots, context);
+    const std::byte* const state = (slot ? slot->state : shard.state).region().view().data;
+    const Event there = slot ? Event::all({slot->loaded, shard.settled}) : shard.settled;
+    for (const CheckpointPiece& piece : pieces_of(shard.spec)) {
+      const Event filled = put(
+          piece,
+          [&shard, state, piece](std::span<float> out) {
+            read_window(shard, state, piece.kind, piece.shard_begin, out);
+          },
+          there);
+      if (slot) slot->free = Event::all({slot->free, filled.over()});
+    }
+  }
+
+  void frozen(TensorId id) {
+    const ScalarType type = parts.tensors[id].spec.param;
+    for (const CheckpointPiece& piece : pieces_of(parts, id)) {
+      const std::byte* const from = parts.param_of(id) + piece.tensor_begin * size_of(type);
+      static_cast<void>(put(piece,
+                            [from, type](std::span<float> out) {
+                              convert(reinterpret_cast<std::byte*>(out.data()), ScalarType::fp32,
+                                      from, type, out.size(), Team{});
+                            },
+                            {}));
+    }
+  }
+};
+
+// The queue of the drive that holds the folder, or will.
+Result<IoQueue*> queue_of(Platform& platform, const std::filesystem::path& folder) {
+  std::error_code gone;
+  if (std::filesystem::exists(folder, gone)) return platform.queue_for(folder);
+  const std::filesystem::path parent = folder.parent_path();
+  return platform.queue_for(parent.empty() ? std::filesystem::path(".") : parent);
+}
+
+}  // namespace
+
+Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes extra) {
+  auto job = std::make_shared<SaveJob>();
+  {
+    const std::lock_guard lock(parts.mutex);
+    HEADRACE_TRY(parts.check_usable());
+    HEADRACE_ASSIGN(job->manifest,
+                    plan_manifest(describe(parts, job->numbers), {extra.begin(), extra.end()}));
+  }
+  HEADRACE_ASSIGN(IoQueue * queue, queue_of(parts.platform, folder));
+  HEADRACE_ASSIGN(CheckpointWriter writer,
+                  CheckpointWriter::create(parts.platform, *queue, folder, job->manifest));
+  Save save{parts, *queue, writer.data(), job};
+  {
+    const std::lock_guard lock(parts.mutex);
+    HEADRACE_TRY(parts.check_usable());
+    for (Shard& shard : parts.shards) save.shard(shard);
+    for (const TensorId id : frozen_tensors(parts)) save.frozen(id);
+  }
+  HEADRACE_TRY(wait_for_each(parts, save.writes));
+  return writer.commit(std::move(job->manifest));
+}
+
+}  // namespace headrace

@@ -1,0 +1,82 @@
+// EngineParts: all that an engine owns, for the files that work on it (engine, leases, state
+// access, checkpoints, stats).
+//
+// Order of members is order of construction: tiers outlive the shards and slots that lie in them,
+// the mover outlives neither. `mutex` guards everything below it and is held while queueing, never
+// while waiting.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "io/platform.h"
+#include "runtime/gradients.h"
+#include "runtime/layout.h"
+#include "runtime/options.h"
+#include "runtime/param_cache.h"
+#include "runtime/placement.h"
+#include "runtime/shard.h"
+#include "runtime/stats.h"
+#include "runtime/step.h"
+#include "runtime/tensor_table.h"
+#include "tiers/mover.h"
+#include "tiers/tier.h"
+
+namespace headrace {
+
+enum class Phase : std::uint8_t { building, sealed, closed };
+
+// The tiers of one engine. Null: not in use.
+struct EngineTiers {
+  std::unique_ptr<Tier> slots, dram, hbm, nvme;  // state
+  std::unique_ptr<Tier> params, device_params, gradients, staging;
+};
+
+struct EngineParts {
+  EngineParts(Platform& on, EngineOptions with) : platform(on), options(std::move(with)) {}
+
+  // Fails unless sealed and not poisoned; notices a failed step.
+  Status check_usable();
+  // Remembers the first reason; gives it with Code::poisoned.
+  Status poison(const Status& why);
+  // Waits with the engine's deadline; past it the engine is poisoned. Without the mutex.
+  Status wait(const Event& event);
+  StepContext context() { return {*mover, *cpu, owner, team}; }
+  std::byte* param_of(TensorId tensor) const;
+  // Every change queued so far is over, well or not.
+  Event all_settled() const;
+
+  Platform& platform;
+  const EngineOptions options;
+  // constant after seal
+  TensorTable tensors;
+  ModelLayout layout;
+  Plan plan;
+  Owner owner{};
+  Team team;
+  Lane* cpu = nullptr;
+  EngineTiers tiers;
+  Extent param_memory, device_param_memory, gradient_memory;
+  std::unique_ptr<Mover> mover;
+
+  mutable std::mutex mutex;
+  Phase phase = Phase::building;
+  bool busy = false;  // a call that must be alone is waiting: step, load
+  Status poisoned;
+  std::vector<Shard> shards;
+  std::vector<Slot> slots;
+  std::vector<Slot> staging;  // blocks of checkpoints: only memory, never hold a shard
+  std::unique_ptr<Gradients> gradients;
+  std::unique_ptr<ParamCache> leases;
+  Event last_step;       // of everything that the last step queued
+  bool filling = false;  // the first slots were filled early for the next step
+  std::uint64_t steps = 0;
+  std::uint64_t skipped = 0;
+};
+
+Stats stats_of(const EngineParts& parts);
+
+}  // namespace headrace

@@ -1,0 +1,174 @@
+#include "runtime/state_access.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "optim_cpu/convert.h"
+
+namespace headrace {
+namespace {
+
+// The part of a range that lies in one segment.
+struct StatePiece {
+  std::uint32_t shard = 0;
+  std::uint64_t shard_begin = 0;  // elements, in the shard
+  std::uint64_t range_begin = 0;  // elements, in the range
+  std::uint64_t count = 0;
+};
+
+std::vector<StatePiece> pieces_of(const EngineParts& parts, TensorId root, Range range) {
+  std::vector<StatePiece> pieces;
+  for (const std::uint32_t id : parts.layout.shards_of[index_of(root)]) {
+    for (const Segment& segment : parts.shards[id].spec.segments) {
+      if (segment.tensor != root) continue;
+      const std::uint64_t from = std::max(segment.tensor_begin, range.begin);
+      const std::uint64_t to =
+          std::min(segment.tensor_begin + segment.count, range.begin + range.count);
+      if (from >= to) continue;
+      pieces.push_back(
+          {id, segment.shard_begin + (from - segment.tensor_begin), from - range.begin, to - from});
+    }
+  }
+  return pieces;
+}
+
+StateView window(const Shard& shard, std::byte* state, std::uint64_t begin) {
+  return state_view(shard.spec.layout, state, shard.spec.elements, begin);
+}
+
+std::byte* params_of(const Shard& shard, std::uint64_t begin) {
+  return shard.host_param.view().data + begin * size_of(shard.spec.param);
+}
+
+std::span<const float> floats(const std::byte* bytes, std::uint64_t count) {
+  return {reinterpret_cast<const float*>(bytes), count};
+}
+
+std::span<float> floats(std::byte* bytes, std::uint64_t count) {
+  return {reinterpret_cast<float*>(bytes), count};
+}
+
+// Frozen tensors have parameters only: their master is the parameter.
+Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to,
+                    ConstMemView from) {
+  const Tensor& tensor = parts.tensors[root];
+  const ScalarType type = tensor.spec.param;
+  std::byte* const param = parts.param_of(root) + range.begin * size_of(type);
+  const ScalarType other = kind == Kind::param ? type : ScalarType::fp32;
+  const bool writing = from.size > 0;
+  const Event done = parts.cpu->run({.body =
+                                         [=, count = range.count, team = parts.team] {
+                                           if (writing)
+                                             convert(param, type, from.data, other, count, team);
+                                           else
+                                             convert(to.data, other, param, type, count, team);
+                                           return Status();
+                                         },
+                                     .bytes = range.count * size_of(type),
+                                     .name = writing ? "write" : "read",
+                                     .owner = parts.owner});
+  if (!writing || parts.options.params != ParamHome::hbm) return done;
+  const std::uint64_t at = parts.layout.param_offset[index_of(root)] + range.begin * size_of(type);
+  const std::uint64_t size = range.count * size_of(type);
+  return parts.mover->move(parts.param_memory.region().sub(at, size),
+                           parts.device_param_memory.region().sub(at, size), done,
+                           {.name = "param"});
+}
+
+void write_piece(const Shard& shard, std::byte* state, Kind kind, std::uint64_t begin,
+                 const std::byte* from, std::uint64_t count) {
+  if (kind == Kind::param)
+    set_param(shard.spec.layout, window(shard, state, begin), params_of(shard, begin),
+              shard.spec.param, from, count);
+  else
+    write_window(shard, state, kind, begin, floats(from, count));
+}
+
+}  // namespace
+
+std::size_t element_bytes(const Tensor& tensor, Kind kind) {
+  return kind == Kind::param ? size_of(tensor.spec.param) : sizeof(float);
+}
+
+void read_window(const Shard& shard, const std::byte* state, Kind kind, std::uint64_t begin,
+                 std::span<float> out) {
+  // The view is only read here; one type serves both directions.
+  const StateView view = window(shard, const_cast<std::byte*>(state), begin);
+  if (kind == Kind::master)
+    master_from(shard.spec.layout, view, params_of(shard, begin), out);
+  else
+    std::copy_n(kind == Kind::exp_avg ? view.exp_avg : view.exp_avg_sq, out.size(), out.begin());
+}
+
+void write_window(const Shard& shard, std::byte* state, Kind kind, std::uint64_t begin,
+                  std::span<const float> values) {
+  const StateView view = window(shard, state, begin);
+  if (kind == Kind::master)
+    set_master(shard.spec.layout, view, params_of(shard, begin), shard.spec.param, values);
+  else
+    std::copy(values.begin(), values.end(), kind == Kind::exp_avg ? view.exp_avg : view.exp_avg_sq);
+}
+
+Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to) {
+  const Tensor& tensor = parts.tensors[root];
+  if (!tensor.spec.trainable) return access_frozen(parts, root, kind, range, to, {});
+  const std::size_t bytes = element_bytes(tensor, kind);
+  StepContext context = parts.context();
+  std::vector<Event> reads;
+  for (const StatePiece& piece : pieces_of(parts, root, range)) {
+    Shard& shard = parts.shards[piece.shard];
+    Slot* const slot =
+        shard.in_place || kind == Kind::param ? nullptr : &slot_of(shard, parts.slots, context);
+    const std::byte* const state =
+        kind == Kind::param ? nullptr : (slot ? slot->state : shard.state).region().view().data;
+    std::byte* const out = to.data + piece.range_begin * bytes;
+    const Event read = parts.cpu->run(
+        {.body =
+             [&shard, state, kind, out, piece] {
+               if (kind == Kind::param)
+                 std::memcpy(out, params_of(shard, piece.shard_begin),
+                             piece.count * size_of(shard.spec.param));
+               else
+                 read_window(shard, state, kind, piece.shard_begin, floats(out, piece.count));
+               return Status();
+             },
+         .bytes = piece.count * bytes,
+         .name = "read",
+         .owner = parts.owner},
+        slot ? Event::all({slot->loaded, shard.settled}) : shard.settled);
+    if (slot) slot->free = Event::all({slot->free, read.over()});
+    reads.push_back(read);
+  }
+  return Event::all(reads);
+}
+
+Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from) {
+  const Tensor& tensor = parts.tensors[root];
+  if (!tensor.spec.trainable) return access_frozen(parts, root, kind, range, {}, from);
+  const std::size_t bytes = element_bytes(tensor, kind);
+  StepContext context = parts.context();
+  std::vector<Event> writes;
+  for (const StatePiece& piece : pieces_of(parts, root, range)) {
+    Shard& shard = parts.shards[piece.shard];
+    Slot* const slot = shard.in_place ? nullptr : &slot_of(shard, parts.slots, context);
+    std::byte* const state = (slot ? slot->state : shard.state).region().view().data;
+    const std::byte* const in = from.data + piece.range_begin * bytes;
+    const Event there = slot ? Event::all({slot->loaded, shard.settled}) : shard.settled;
+    const Event changed =
+        parts.cpu->run({.body =
+                            [&shard, state, kind, in, piece] {
+                              write_piece(shard, state, kind, piece.shard_begin, in, piece.count);
+                              return Status();
+                            },
+                        .bytes = piece.count * bytes,
+                        .name = "write",
+                        .owner = parts.owner},
+                       Event::all({there, shard.param_unused}));
+    store(shard, slot, changed, context);
+    writes.push_back(shard.settled);
+  }
+  parts.leases->forget();
+  return Event::all(writes);
+}
+
+}  // namespace headrace

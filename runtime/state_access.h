@@ -1,0 +1,24 @@
+// Reading and writing the state of single tensors, wherever it lies.
+//
+// With the engine's mutex held; queues and returns what to wait for. Ranges were checked before.
+#pragma once
+
+#include "runtime/parts.h"
+
+namespace headrace {
+
+// `to` holds range.count elements: fp32, or the tensor's own type for Kind::param.
+Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to);
+Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from);
+
+// A window of a shard's state, in a slot or in place, as checkpoints and reads see it: the values
+// of `kind` for out.size() elements from `begin` (in the shard) on.
+void read_window(const Shard& shard, const std::byte* state, Kind kind, std::uint64_t begin,
+                 std::span<float> out);
+void write_window(const Shard& shard, std::byte* state, Kind kind, std::uint64_t begin,
+                  std::span<const float> values);
+
+// The bytes that `kind` takes for one element of the tensor.
+std::size_t element_bytes(const Tensor& tensor, Kind kind);
+
+}  // namespace headrace

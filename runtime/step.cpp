@@ -1,0 +1,132 @@
+#include "runtime/step.h"
+
+#include <algorithm>
+
+#include "optim_cpu/adamw.h"
+
+namespace headrace {
+namespace {
+
+// The shard's segments that have a gradient, as the kernel wants them; counts their step.
+std::vector<AdamWRun> runs_of(Shard& shard, std::byte* state, const Gradients& gradients,
+                              const StepScalars& scalars) {
+  std::vector<AdamWRun> runs;
+  const ShardSpec& spec = shard.spec;
+  std::byte* const params = shard.host_param.view().data;
+  for (Segment& segment : shard.spec.segments) {
+    const Gradient& gradient = gradients.of(segment.tensor);
+    if (gradient.state == GradState::empty) continue;
+    ++segment.step;
+    runs.push_back({
+        .layout = spec.layout,
+        .state = state_view(spec.layout, state, spec.elements, segment.shard_begin),
+        .param = params + segment.shard_begin * size_of(spec.param),
+        .param_type = spec.param,
+        .grad = gradient.buffer.data + segment.tensor_begin * size_of(gradient.type),
+        .grad_type = gradient.type,
+        .count = segment.padded,
+        .scalars = adamw_scalars(scalars.by_group[index_of(spec.group)], segment.step,
+                                 scalars.grad_factor),
+    });
+  }
+  return runs;
+}
+
+Event grad_ready(const Shard& shard, const Gradients& gradients) {
+  std::vector<Event> all;
+  for (const Segment& segment : shard.spec.segments)
+    all.push_back(gradients.of(segment.tensor).ready);
+  return Event::all(all);
+}
+
+Task update(Shard& shard, std::byte* state, const Gradients& gradients, const StepScalars& scalars,
+            const StepContext& context) {
+  return {.body =
+              [runs = runs_of(shard, state, gradients, scalars), team = context.team] {
+                adamw_update(runs, team);
+                return Status();
+              },
+          .bytes = 2 * shard.spec.state_bytes + 2 * shard.spec.param_bytes,
+          .name = "update",
+          .owner = context.owner};
+}
+
+// The slots, those first that hold what the first shards need: what was read during backward is
+// used, whatever subset of the shards has a gradient.
+std::vector<Slot*> in_order_of_use(std::span<Shard* const> shards, std::span<Slot> slots) {
+  std::vector<Slot*> order;
+  std::vector<Slot*> rest;
+  for (Slot& slot : slots) rest.push_back(&slot);
+  std::size_t next = 0;
+  for (std::size_t s = 0; s < shards.size() && next < slots.size(); ++s) {
+    if (shards[s]->in_place) continue;
+    const Held wanted{shards[s]->id, shards[s]->epoch};
+    const auto holder = std::find_if(rest.begin() + static_cast<std::ptrdiff_t>(next), rest.end(),
+                                     [&](const Slot* slot) { return slot->holds == wanted; });
+    if (holder != rest.end())
+      std::iter_swap(rest.begin() + static_cast<std::ptrdiff_t>(next), holder);
+    ++next;
+  }
+  return rest;
+}
+
+}  // namespace
+
+void load(Shard& shard, Slot& slot, StepContext& context) {
+  slot.holds = {shard.id, shard.epoch};  // the epoch: a slot filled early and left unused must not
+                                         // pass for fresh
+  const Region& home = shard.state.region();
+  slot.loaded = context.mover.move(home, slot.state.region().sub(0, home.size()),
+                                   Event::all({slot.free, shard.settled}),
+                                   {.io_class = IoClass::state_read, .name = "load"});
+  slot.free = slot.loaded.over();
+  shard.settled = Event::all({shard.settled, slot.free});  // a write must not overtake this read
+}
+
+void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context) {
+  const Event param = context.mover.move(shard.host_param, shard.param, changed, {.name = "param"});
+  Event stored = changed;
+  if (slot != nullptr) {
+    const Region& home = shard.state.region();
+    stored = context.mover.move(slot->state.region().sub(0, home.size()), home, changed,
+                                {.io_class = IoClass::write, .name = "store"});
+    slot->holds.reset();
+    slot->free = stored.over();
+  }
+  shard.param_ready = param;
+  shard.settled = Event::all({param, stored});
+  ++shard.epoch;
+}
+
+Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context) {
+  const Held wanted{shard.id, shard.epoch};
+  const auto holder = std::find_if(slots.begin(), slots.end(),
+                                   [&](const Slot& slot) { return slot.holds == wanted; });
+  if (holder != slots.end()) return *holder;
+  Slot& slot = slots[shard.id % slots.size()];
+  load(shard, slot, context);
+  return slot;
+}
+
+Event update_all(std::span<Shard* const> shards, std::span<Slot> slots, Gradients& gradients,
+                 const StepScalars& scalars, StepContext& context) {
+  const std::vector<Slot*> order = in_order_of_use(shards, slots);
+  std::vector<Event> ends;
+  std::size_t k = 0;
+  for (Shard* shard : shards) {
+    Slot* const slot = shard->in_place ? nullptr : order[k++ % order.size()];
+    if (slot != nullptr && slot->holds != Held{shard->id, shard->epoch})
+      load(*shard, *slot, context);
+    const Event there =
+        slot != nullptr ? Event::all({slot->loaded, shard->settled}) : shard->settled;
+    std::byte* const state = (slot != nullptr ? slot->state : shard->state).region().view().data;
+    const Event updated =
+        context.cpu.run(update(*shard, state, gradients, scalars, context),
+                        Event::all({there, grad_ready(*shard, gradients), shard->param_unused}));
+    store(*shard, slot, updated, context);
+    ends.push_back(shard->settled);
+  }
+  return Event::all(ends);
+}
+
+}  // namespace headrace

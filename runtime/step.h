@@ -1,0 +1,50 @@
+// The step: queues the update of every shard, and never blocks.
+//
+// Called with the engine's mutex held. The loop is update_all(); everything else it needs is here
+// too: load() fills a slot, store() is what follows a change, whoever made it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "io/lane.h"
+#include "optim_cpu/team.h"
+#include "runtime/gradients.h"
+#include "runtime/shard.h"
+#include "tiers/mover.h"
+
+namespace headrace {
+
+// What a step needs of the engine.
+struct StepContext {
+  Mover& mover;
+  Lane& cpu;
+  Owner owner;
+  Team team;
+};
+
+// Everything a step multiplies with, known once the norm is.
+struct StepScalars {
+  std::span<const AdamW> by_group;
+  double grad_factor = 1;
+};
+
+// Reads the shard's state into the slot; also called for the first slots when a step's first
+// gradient arrives.
+void load(Shard& shard, Slot& slot, StepContext& context);
+
+// Queues what follows a change of the shard's state in `slot` (or, null, in place) by `changed`:
+// parameters to where they are computed with, state to its home.
+void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context);
+
+// The slot that holds the shard's state; when none does, it is loaded into one.
+Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context);
+
+// `shards`: those with a gradient, in the order of the next forward. Counts each segment that has a
+// gradient. The event fires when every shard is settled.
+Event update_all(std::span<Shard* const> shards, std::span<Slot> slots, Gradients& gradients,
+                 const StepScalars& scalars, StepContext& context);
+
+}  // namespace headrace
