@@ -9,6 +9,8 @@ namespace headrace {
 namespace {
 
 constexpr std::size_t kPiece = kSegmentElements;
+// Waking a thread costs some microseconds: what these pieces take one.
+constexpr std::size_t kPiecesPerThread = 32 * 1024 / kPiece;
 
 // Updates the pieces [part.begin, part.end) of all runs, counted through.
 void update_part(std::span<const AdamWRun> runs, Part part, AdamWKernel kernel) {
@@ -47,8 +49,10 @@ void adamw_update(std::span<const AdamWRun> runs, const Team& team) {
   for (const AdamWRun& run : runs) pieces += run.count / kPiece;
   if (pieces == 0) return;
   const AdamWKernel kernel = adamw_kernel(team.target);
-  on_team(team, [&](int thread) {
-    update_part(runs, part_of(pieces, thread, std::max(team.threads, 1)), kernel);
+  const int worth = static_cast<int>(std::min<std::size_t>(pieces / kPiecesPerThread + 1, 4096));
+  const Team some{.threads = std::clamp(team.threads, 1, worth), .target = team.target};
+  on_team(some, [&](int thread) {
+    update_part(runs, part_of(pieces, thread, some.threads), kernel);
   });
 }
 
