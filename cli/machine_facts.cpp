@@ -198,9 +198,7 @@ Fact uring_fact(const UringState& uring) {
     return fact;
   }
   fact.verdict = Verdict::warn;
-  fact.text =
-      fmt::format("refused ({}): threads with pread and pwrite do the same at more CPU time",
-                  uring.opened.message());
+  fact.text = fmt::format("threads instead, at more CPU time: {}", uring.opened.message());
   fact.next = uring_advice(uring);
   return fact;
 }
