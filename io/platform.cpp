@@ -203,4 +203,9 @@ std::vector<Usage> Platform::usage() const {
 
 void Platform::say(std::string_view message) { state_->say(message); }
 
+std::vector<std::string> Platform::messages() const {
+  const std::lock_guard lock(state_->mutex);
+  return {state_->said.begin(), state_->said.end()};
+}
+
 }  // namespace headrace

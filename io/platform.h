@@ -82,6 +82,8 @@ class Platform {
 
   // A warning for the user: passed on once per text.
   void say(std::string_view message);
+  // All that was said so far.
+  std::vector<std::string> messages() const;
 
  private:
   struct State;

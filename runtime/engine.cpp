@@ -126,6 +126,9 @@ Status Engine::seal() {
   if (parts_->phase != Phase::building) return invalid("seal() was called before");
   HEADRACE_TRY(headrace::seal(*parts_));
   parts_->phase = Phase::sealed;
+  if (parts_->options.on_message)
+    for (const std::string& message : parts_->platform.messages())
+      parts_->options.on_message(message);
   return {};
 }
 

@@ -48,8 +48,9 @@ struct EngineOptions {
   int threads = 0;                // of the optimizer's team; 0: every CPU this process may use
   std::int64_t simd_target = 0;   // a Highway target of available_targets(); 0: the best one
   unsigned max_live_leases = 4;
-  Nanoseconds deadline = std::chrono::seconds(60);   // past it the engine is POISONED
-  std::function<void(std::string_view)> on_message;  // each warning once
+  Nanoseconds deadline = std::chrono::seconds(60);  // past it the engine is POISONED
+  // Warnings known when sealed, each once: no huge pages, io_uring refused, not direct.
+  std::function<void(std::string_view)> on_message;
 };
 
 struct TensorSpec {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 namespace headrace {
 
 Status EngineParts::poison(const Status& why) {
@@ -18,7 +20,10 @@ Status EngineParts::check_usable() {
     return Status(Code::invalid, "the engine is not sealed: call seal() first");
   if (phase == Phase::closed) return Status(Code::invalid, "the engine is closed");
   if (busy) return Status(Code::invalid, "another call that must be alone is running: wait for it");
-  if (last_step.done() && !last_step.status().ok()) return poison(last_step.status());
+  if (last_step.done()) {
+    const Status how = std::exchange(last_step, {}).status();
+    if (!how.ok()) return poison(how);
+  }
   return poisoned;
 }
 
