@@ -4,14 +4,32 @@
 // Exit codes: 0 well, 1 measured but wrong or regressed, 2 usage, 3 the machine lacks something.
 #include <CLI/CLI.hpp>
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "bench/sizes.h"
+#include "cli/bench.h"
 #include "cli/doctor.h"
 
 namespace headrace::cli {
 namespace {
 
 constexpr int kUsage = 2;
+constexpr const char* kJsonHelp = "Write the results there too; -: to standard output instead";
+
+// "64MiB", "1e9": bytes.
+template <class Target>
+CLI::Option* add_size(CLI::App& command, const std::string& name, Target& target,
+                      const std::string& help) {
+  const auto take = [name, &target](const std::string& text) {
+    const Result<std::uint64_t> size = parse_size(text);
+    if (!size.ok()) throw CLI::ValidationError(name, std::string(size.status().message()));
+    target = *size;
+  };
+  return command.add_option_function<std::string>(name, take, help)->type_name("SIZE");
+}
 
 // A command's options live as long as the parser; `code` is what the process ends with.
 void add_doctor(CLI::App& app, int& code) {
@@ -28,6 +46,66 @@ void add_doctor(CLI::App& app, int& code) {
   command->callback([options, &code] { code = run_doctor(*options); });
 }
 
+void add_bench_adamw(CLI::App& bench, int& code) {
+  CLI::App* command = bench.add_subcommand(
+      "adamw", "The optimizer's update beside the floor of its memory streams");
+  const auto options = std::make_shared<BenchAdamWOptions>();
+  command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
+  command->add_option("--json", options->json, kJsonHelp)->type_name("FILE");
+  command->footer("Example:\n  headrace bench adamw --json adamw.json");
+  command->callback([options, &code] { code = run_bench_adamw(*options); });
+}
+
+void add_model_options(CLI::App& command, BenchStepOptions& options) {
+  const std::map<std::string, std::vector<StateFormat>> formats{
+      {"fp32", {StateFormat::fp32}},
+      {"split", {StateFormat::split}},
+      {"both", {StateFormat::fp32, StateFormat::split}}};
+  command
+      .add_option_function<std::string>(
+          "--format",
+          [&options, formats](const std::string& name) { options.formats = formats.at(name); },
+          "Of the state: fp32, split or both")
+      ->check(CLI::IsMember(formats))
+      ->type_name("FORMAT");
+  add_size(command, "--size", options.state_bytes, "State to update (1GiB; with --train 384MiB)");
+  add_size(command, "--shard", options.shard_bytes, "State of one shard at most (from --dram)");
+  add_size(command, "--dram", options.dram_bytes, "DRAM for state: slots, then pinned (96MiB)");
+  command.add_option("--slots", options.slots, "Shards in DRAM at once (4; with --train 3)");
+  command.add_option("--units", options.units, "Equal layers (24)")->check(CLI::PositiveNumber);
+  command.add_option("--threads", options.threads, "The optimizer's team; 0: every CPU");
+  command.add_option("--max-norm", options.max_norm, "Clips the gradients' norm (1); 0: does not");
+}
+
+void add_bench_step(CLI::App& bench, int& code) {
+  CLI::App* command =
+      bench.add_subcommand("step", "A step with its state on NVMe beside what the disk can do");
+  const auto options = std::make_shared<BenchStepOptions>();
+  command->add_option("--scratch", options->scratch, "Folder where state lies while measured")
+      ->type_name("FOLDER")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  add_model_options(*command, *options);
+  command->add_option("--rounds", options->rounds, "Steps of each row (12; with --train 7)")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--train", options->train,
+                    "Training steps, forward and backward played, beside the best possible");
+  add_size(*command, "--rate", options->disk_bytes_per_second,
+           "With --train: bytes a second that the disk is held to (1.5GB)");
+  command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
+  command->add_option("--json", options->json, kJsonHelp)->type_name("FILE");
+  command->footer("Example:\n  headrace bench step --scratch /mnt/nvme --json step.json");
+  command->callback([options, &code] { code = run_bench_step(*options); });
+}
+
+void add_bench(CLI::App& app, int& code) {
+  CLI::App* command = app.add_subcommand("bench", "Measured values, each beside its bound");
+  command->require_subcommand(1);
+  command->footer("Example:\n  headrace bench step --quick\n\nEach benchmark has its own --help.");
+  add_bench_adamw(*command, code);
+  add_bench_step(*command, code);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("headrace: training state where it fits, in time", "headrace");
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
@@ -36,6 +114,7 @@ int run(int argc, char** argv) {
   app.footer("Example:\n  headrace doctor\n\nEach command has its own --help.");
   int code = 0;
   add_doctor(app, code);
+  add_bench(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,43 +1,18 @@
 #include "cli/doctor.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <string>
+
+#include "tests/cli/command.h"
 
 namespace headrace::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Outcome {
-  int code;
-  std::string output;
-};
-
-// Runs the command line tool itself.
-Outcome headrace(const std::string& arguments) {
-  const std::string command = HEADRACE_BINARY_DIR "/headrace " + arguments + " 2>&1 </dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  EXPECT_NE(pipe, nullptr);
-  Outcome outcome{};
-  std::array<char, 4096> part;
-  while (const std::size_t count = fread(part.data(), 1, part.size(), pipe))
-    outcome.output.append(part.data(), count);
-  const int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
 
 class Doctor : public ::testing::Test {
  protected:
@@ -98,7 +73,7 @@ TEST(CommandLine, KnowsItsVersion) {
 }
 
 TEST(CommandLine, EachHelpHasAnExample) {
-  for (const std::string command : {"", "doctor"}) {
+  for (const std::string command : {"", "doctor", "bench", "bench adamw", "bench step"}) {
     const Outcome outcome = headrace(command + " --help");
     EXPECT_EQ(outcome.code, 0);
     EXPECT_TRUE(contains(outcome.output, "Example:\n  headrace ")) << outcome.output;

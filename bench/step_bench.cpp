@@ -1,0 +1,175 @@
+#include "bench/step_bench.h"
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "bench/model.h"
+#include "bench/raw_disk.h"
+#include "bench/resident.h"
+
+namespace headrace::bench {
+namespace {
+
+Result<double> bytes_per_second(RawDisk& disk, Direction direction, std::uint64_t bytes) {
+  HEADRACE_ASSIGN(const RawSample sample, disk.measure(direction, bytes));
+  return sample.gigabytes_per_second() * 1e9;
+}
+
+// The three directions, in an order of their own in every round.
+Result<RawRates> measure(RawDisk& disk, std::uint64_t bytes, std::mt19937& random) {
+  RawRates rates;
+  std::array directions{Direction::read, Direction::write, Direction::mixed};
+  std::shuffle(directions.begin(), directions.end(), random);
+  for (const Direction direction : directions) {
+    HEADRACE_ASSIGN(const double rate, bytes_per_second(disk, direction, bytes));
+    (direction == Direction::read    ? rates.read
+     : direction == Direction::write ? rates.write
+                                     : rates.mixed) = rate;
+  }
+  return rates;
+}
+
+ModelOptions model_options(const StepBenchOptions& options, StateFormat format) {
+  ModelOptions model;
+  model.state_bytes = options.state_bytes;
+  model.units = options.units;
+  model.max_norm = options.max_norm;
+  model.engine.format = format;
+  model.engine.state = StateHome::nvme;
+  model.engine.dram_bytes = options.dram_bytes;
+  model.engine.nvme_paths = {options.folder};
+  model.engine.shard_bytes = options.shard_bytes;
+  model.engine.slots = options.slots;
+  model.engine.threads = options.threads;
+  return model;
+}
+
+// What a row of one number is made of.
+Row single_row(std::string name, std::string unit, double value, double bound) {
+  const Round round{value, bound};
+  Row row = time_row(std::move(name), {&round, 1});
+  row.unit = std::move(unit);
+  return row;
+}
+
+// Bytes on NVMe per padded parameter of those whose state is there, over all steps taken.
+Row bytes_row(const Stats& start, const Stats& end, StateFormat format) {
+  const double moved = static_cast<double>(end.nvme_read_bytes + end.nvme_written_bytes -
+                                           start.nvme_read_bytes - start.nvme_written_bytes);
+  const double updates =
+      static_cast<double>(end.nvme_parameters) * static_cast<double>(end.steps - start.steps);
+  const double needed = format == StateFormat::fp32 ? 24 : 20;
+  return single_row(fmt::format("bytes.{}", name_of(format)), "B/param",
+                    updates > 0 ? moved / updates : 0, needed);
+}
+
+class FormatBench {
+ public:
+  FormatBench(const StepBenchOptions& options, StateFormat format, RawDisk& disk, Report& report)
+      : options_(options), format_(format), disk_(disk), report_(report) {}
+
+  Status run(Platform& platform) {
+    const ModelOptions wanted = model_options(options_, format_);
+    HEADRACE_ASSIGN(const Pages gradient, Model::allocate_gradient(wanted));
+    const bool exact_peak = reset_peak_resident();
+    const std::uint64_t before = resident_bytes();
+    HEADRACE_ASSIGN(Model model, Model::open(platform, wanted, gradient));
+    HEADRACE_TRY(rounds(model));
+    add_memory(model.engine().stats().held, peak_resident_bytes() - before);
+    describe(model.engine().stats());
+    if (!exact_peak) report_.notes.emplace_back("the peak of memory is that of the whole process");
+    return model.engine().close(std::chrono::seconds(60));
+  }
+
+ private:
+  Status rounds(Model& model) {
+    std::mt19937 random(1);
+    std::vector<Round> rounds;
+    HEADRACE_TRY(model.timed_step().status());  // warms up
+    const Stats start = model.engine().stats();
+    for (std::size_t round = 0; round < options_.rounds; ++round) {
+      HEADRACE_ASSIGN(const RawRates rates, measure(disk_, options_.raw_bytes, random));
+      HEADRACE_ASSIGN(const StepSample step, model.timed_step());
+      seconds_ += step.seconds;
+      idle_seconds_ += step.disk_idle_seconds;
+      rounds.push_back({step.seconds, least_seconds(rates, step.read_bytes, step.written_bytes)});
+    }
+    report_.rows.push_back(time_row(fmt::format("step.{}", name_of(format_)), rounds));
+    report_.rows.push_back(bytes_row(start, model.engine().stats(), format_));
+    return {};
+  }
+
+  void add_memory(const HeldBytes& held, std::uint64_t growth) {
+    const std::string name = fmt::format("memory.{}", name_of(format_));
+    const auto grown = static_cast<double>(growth);
+    const std::uint64_t needed = held.slots + held.dram_state + held.params + held.gradients;
+    report_.rows.push_back(single_row(name, "B", grown, static_cast<double>(held.dram())));
+    report_.rows.push_back(single_row(name + ".needed", "B", grown, static_cast<double>(needed)));
+  }
+
+  void describe(const Stats& stats) {
+    const HeldBytes& held = stats.held;
+    report_.notes.push_back(fmt::format(
+        "{}: {} parameters of bf16, {} units; {} of DRAM for state, {}; {}", name_of(format_),
+        stats.parameters, options_.units, format_bytes(options_.dram_bytes),
+        options_.max_norm > 0 ? fmt::format("clipping at {}", options_.max_norm)
+                              : std::string("no clipping"),
+        stats.placement));
+    report_.notes.push_back(fmt::format(
+        "{}: DRAM holds slots {}, state {}, parameters {}, gradients {}, blocks for checkpoints "
+        "{}; the disk had nothing in flight for {:.1f} % of the steps' time",
+        name_of(format_), format_bytes(held.slots), format_bytes(held.dram_state),
+        format_bytes(held.params), format_bytes(held.gradients), format_bytes(held.staging),
+        100 * idle_seconds_ / seconds_));
+  }
+
+  const StepBenchOptions& options_;
+  const StateFormat format_;
+  RawDisk& disk_;
+  Report& report_;
+  double seconds_ = 0;  // of all steps measured, and of them without a transfer in flight
+  double idle_seconds_ = 0;
+};
+
+}  // namespace
+
+StepBenchOptions quick_step_bench() {
+  StepBenchOptions options;
+  options.state_bytes = 384 * kMiB;
+  options.rounds = 4;
+  options.raw_file_bytes = 512 * kMiB;
+  options.raw_bytes = 256 * kMiB;
+  return options;
+}
+
+double least_seconds(const RawRates& rates, std::uint64_t read_bytes, std::uint64_t written_bytes) {
+  const auto read = static_cast<double>(read_bytes);
+  const auto written = static_cast<double>(written_bytes);
+  return std::max({read / rates.read, written / rates.write, (read + written) / rates.mixed});
+}
+
+Result<Report> bench_step(const StepBenchOptions& options) {
+  Report report;
+  HEADRACE_ASSIGN(RawDisk disk,
+                  RawDisk::open({.folder = options.folder, .file_bytes = options.raw_file_bytes}));
+  report.notes = disk.notes();
+  const auto messages = std::make_shared<Messages>();
+  PlatformOptions settings;
+  settings.on_message = collector(messages);
+  HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open(std::move(settings)));
+  for (const StateFormat format : options.formats) {
+    HEADRACE_TRY(FormatBench(options, format, disk, report)
+                     .run(*platform)
+                     .with(fmt::format("step.{}", name_of(format))));
+  }
+  HEADRACE_TRY(disk.verify());
+  append(report.notes, *messages);
+  return report;
+}
+
+}  // namespace headrace::bench

@@ -1,0 +1,52 @@
+// `bench step`: a step with its state on NVMe, alone, beside what the raw disk would take for the
+// same bytes in the same minute: max(read/R, written/W, (read + written)/D), with R, W, D the
+// disk's rates for reads, writes and both mixed, measured in every round by RawDisk. Call it from
+// one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "bench/report.h"
+#include "io/bytes.h"
+#include "io/status.h"
+#include "optim_cpu/state_format.h"
+
+namespace headrace::bench {
+
+struct StepBenchOptions {
+  std::filesystem::path folder;  // where the state and the raw file lie; must exist
+  std::vector<StateFormat> formats{StateFormat::fp32, StateFormat::split};
+  std::uint64_t state_bytes = kGiB;
+  std::uint64_t dram_bytes = 96 * kMiB;  // for state: slots, then pinned shards
+  std::uint64_t shard_bytes = 0;         // 0: the engine's choice
+  unsigned units = 24;
+  int slots = 4;
+  int threads = 0;          // of the optimizer's team; 0: all
+  double max_norm = 1;      // clipping; 0: none
+  std::size_t rounds = 12;  // of each format
+  std::uint64_t raw_file_bytes = kGiB;
+  std::uint64_t raw_bytes = 512 * kMiB;  // of one sample of R, W or D
+};
+
+// About ten seconds.
+StepBenchOptions quick_step_bench();
+
+// For each format the rows step.F (seconds), bytes.F (bytes per padded parameter on NVMe and step,
+// beside what the format needs), memory.F (growth of resident memory from just before the engine is
+// opened to its peak, beside the sum of the engine's own stats) and memory.F.needed (the same
+// beside slots, pinned state, parameters and gradients alone). Notes say where the bytes lived, and
+// what makes a row doubtful.
+Result<Report> bench_step(const StepBenchOptions& options);
+
+// Raw rates of a disk, in bytes per second, and the least seconds for so many bytes.
+struct RawRates {
+  double read = 0;
+  double write = 0;
+  double mixed = 0;
+};
+double least_seconds(const RawRates& rates, std::uint64_t read_bytes, std::uint64_t written_bytes);
+
+}  // namespace headrace::bench

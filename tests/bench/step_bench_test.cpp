@@ -1,0 +1,117 @@
+#include "bench/step_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "bench/model.h"
+#include "bench/train_bench.h"
+#include "tests/io/temporary_folder.h"
+
+namespace headrace::bench {
+namespace {
+
+std::map<std::string, Row> by_name(const Report& report) {
+  std::map<std::string, Row> rows;
+  for (const Row& row : report.rows) rows[row.name] = row;
+  return rows;
+}
+
+TEST(StepBench, BoundIsTheSlowestOfReadingWritingAndBoth) {
+  const RawRates rates{.read = 2e9, .write = 1e9, .mixed = 1.5e9};
+  EXPECT_DOUBLE_EQ(least_seconds(rates, 12'000'000'000, 0), 8);                       // (r + w) / D
+  EXPECT_DOUBLE_EQ(least_seconds(rates, 1'000'000'000, 4'000'000'000), 4);            // w / W
+  EXPECT_DOUBLE_EQ(least_seconds({1e9, 9e9, 9e9}, 5'000'000'000, 1'000'000'000), 5);  // r / R
+  EXPECT_DOUBLE_EQ(least_seconds(rates, 0, 0), 0);
+}
+
+StepBenchOptions tiny(const TemporaryFolder& folder) {
+  StepBenchOptions options;
+  options.folder = folder.path();
+  options.state_bytes = 6 * kMiB;
+  options.dram_bytes = 2 * kMiB;
+  options.shard_bytes = 256 * kKiB;
+  options.rounds = 2;
+  options.raw_file_bytes = 16 * kMiB;
+  options.raw_bytes = 8 * kMiB;
+  return options;
+}
+
+TEST(StepBench, CountsExactlyTheBytesThatEachFormatNeeds) {
+  const TemporaryFolder folder;
+  const Result<Report> report = bench_step(tiny(folder));
+  if (!report.ok() && report.status().code() == Code::unavailable) {
+    GTEST_SKIP() << report.status().to_string();
+  }
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  const auto rows = by_name(*report);
+  ASSERT_EQ(rows.size(), 8u);
+  EXPECT_EQ(rows.at("bytes.fp32").value, 24);
+  EXPECT_EQ(rows.at("bytes.split").value, 20);
+  for (const char* name : {"step.fp32", "step.split"}) {
+    EXPECT_EQ(rows.at(name).unit, "s");
+    EXPECT_EQ(rows.at(name).samples.size(), 2u);
+    EXPECT_GT(rows.at(name).bound, 0);
+  }
+  EXPECT_GT(rows.at("memory.fp32").bound, rows.at("memory.fp32.needed").bound);
+  EXPECT_TRUE(folder.empty());
+}
+
+// The state hash after some of the steps that are measured.
+std::uint64_t hash_after_steps(Platform& platform, const EngineOptions& engine, double max_norm) {
+  const ModelOptions options{
+      .engine = engine, .state_bytes = 3 * kMiB, .units = 5, .max_norm = max_norm};
+  const Result<Pages> gradient = Model::allocate_gradient(options);
+  Result<Model> model = Model::open(platform, options, *gradient);
+  EXPECT_TRUE(model.ok()) << model.status().to_string();
+  for (int step = 0; step < 3; ++step) EXPECT_TRUE(model->timed_step().ok());
+  const Result<std::uint64_t> hash = model->engine().state_hash();
+  EXPECT_TRUE(hash.ok()) << hash.status().to_string();
+  return *hash;
+}
+
+TEST(StepBench, StepsOnNvmeAreThoseInDramBitForBit) {
+  const TemporaryFolder folder;
+  const auto platform = *Platform::open();
+  for (const StateFormat format : {StateFormat::fp32, StateFormat::split}) {
+    const EngineOptions in_dram{.format = format, .state = StateHome::dram};
+    const EngineOptions on_nvme{.format = format,
+                                .state = StateHome::nvme,
+                                .dram_bytes = kMiB,
+                                .nvme_paths = {folder.path()},
+                                .shard_bytes = 128 * kKiB};
+    const std::uint64_t wanted = hash_after_steps(*platform, in_dram, 1);
+    EXPECT_EQ(hash_after_steps(*platform, on_nvme, 1), wanted);
+    EXPECT_NE(hash_after_steps(*platform, on_nvme, 0), wanted);  // so clipping does something
+  }
+}
+
+TEST(TrainBench, FormulaIsTheOneOfTheLazyStep) {
+  const StepParts hidden{
+      .forward = 10, .backward = 20, .io = 8, .slots_of_shards = 0.25, .units = 10};
+  EXPECT_DOUBLE_EQ(best_step_seconds(hidden), 30);
+  const StepParts exposed{
+      .forward = 10, .backward = 20, .io = 40, .slots_of_shards = 0.25, .units = 10};
+  EXPECT_DOUBLE_EQ(best_step_seconds(exposed), 20 + 30 + 1);
+}
+
+TEST(TrainBench, HasARowForEachRatioAskedFor) {
+  const TemporaryFolder folder;
+  TrainBenchOptions options;
+  options.folder = folder.path();
+  options.state_bytes = 6 * kMiB;
+  options.shard_bytes = 128 * kKiB;
+  options.io_over_forward = {1, 2};
+  options.steps = 2;
+  const Result<Report> report = bench_train(options);
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  const auto rows = by_name(*report);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows.at("train.split.io1").samples.size(), 2u);
+  EXPECT_GT(rows.at("train.split.io2").bound, 0);
+}
+
+}  // namespace
+}  // namespace headrace::bench
