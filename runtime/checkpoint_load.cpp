@@ -135,12 +135,13 @@ struct Load {
     std::vector<Event> changes;
     for (const CheckpointPiece& p : pieces_of(parts, id)) {
       std::byte* const to = parts.param_of(id) + p.tensor_begin * size_of(type);
-      changes.push_back(piece(p,
-                              [to, type](std::span<const float> values) {
-                                convert(to, type, reinterpret_cast<const std::byte*>(values.data()),
-                                        ScalarType::fp32, values.size(), Team{});
-                              },
-                              {}));
+      changes.push_back(piece(
+          p,
+          [to, type](std::span<const float> values) {
+            convert(to, type, reinterpret_cast<const std::byte*>(values.data()), ScalarType::fp32,
+                    values.size(), Team{});
+          },
+          parts.leases->unused()));
     }
     const Event changed = Event::all(changes);
     if (parts.options.params != ParamHome::hbm) return changed;

@@ -15,11 +15,6 @@ Event params_ready(const UnitSpec& unit, std::span<Shard> shards) {
   return Event::all(all);
 }
 
-void still_used(const UnitSpec& unit, const Event& last_use, std::span<Shard> shards) {
-  for (const std::uint32_t shard : unit.shards)
-    shards[shard].param_unused = Event::all({shards[shard].param_unused, last_use.over()});
-}
-
 constexpr std::uint64_t kTensorAlignment = 512;
 
 }  // namespace
@@ -73,6 +68,12 @@ std::string ParamCache::holders() const {
   return text;
 }
 
+void ParamCache::still_used(const UnitSpec& unit, const Event& last_use, std::span<Shard> shards) {
+  for (const std::uint32_t shard : unit.shards)
+    shards[shard].param_unused = Event::all({shards[shard].param_unused, last_use.over()});
+  unused_ = Event::all({unused_, last_use.over()});
+}
+
 std::size_t ParamCache::victim() const {
   std::size_t best = slots_.size();
   for (std::size_t i = 0; i < slots_.size(); ++i) {
@@ -124,7 +125,8 @@ Result<ParamCache::Held> ParamCache::acquire(UnitId unit, std::span<Shard> shard
                               "raise max_live_leases",
                               index_of(unit), live, max_live_, holders()));
   Held held{params_ready(*spec, shards), 0};
-  if (home_ == ParamHome::streamed) {
+  const bool streamed = home_ == ParamHome::streamed && !slots_.empty();  // none: nothing to hold
+  if (streamed) {
     held.slot = fill(*spec, shards, params, mover);
     slots_[held.slot].held = true;
     slots_[held.slot].used = ++clock_;
@@ -134,7 +136,7 @@ Result<ParamCache::Held> ParamCache::acquire(UnitId unit, std::span<Shard> shard
   if (last_) follows_[*last_] = unit;
   last_ = unit;
   const auto next = follows_.find(unit);
-  if (home_ == ParamHome::streamed && next != follows_.end() && next->second != unit)
+  if (streamed && next != follows_.end() && next->second != unit)
     fill(*find(next->second), shards, params, mover);
   return held;
 }
@@ -143,7 +145,7 @@ void ParamCache::release(UnitId unit, std::size_t slot, const Event& last_use,
                          std::span<Shard> shards) {
   const auto live = live_.find(unit);
   HEADRACE_CHECK(live != live_.end());
-  if (home_ == ParamHome::streamed) {
+  if (home_ == ParamHome::streamed && !slots_.empty()) {
     slots_[slot].free = Event::all({slots_[slot].free, last_use.over()});
     slots_[slot].held = live->second > 1;
   } else {
@@ -157,6 +159,7 @@ ConstMemView ParamCache::view(UnitId unit, std::size_t slot, TensorId tensor,
   const UnitSpec* const spec = find(unit);
   if (spec == nullptr || !in_unit(*spec, tensor)) return {};
   const std::uint64_t size = tensors_[tensor].spec.count * size_of(tensors_[tensor].spec.param);
+  if (size == 0) return {};
   const std::uint64_t home = layout_.param_offset[index_of(tensor)];
   if (home_ != ParamHome::streamed) return base.sub(home, size);
   const std::uint64_t at =

@@ -51,6 +51,9 @@ class ParamCache {
   bool holds(UnitId unit) const { return live_.contains(unit); }
   // "unit 3 (2 leases), unit 5"; empty when none is live.
   std::string holders() const;
+  // Every lease that was released has let go, and every copy for one is over: what changes
+  // parameters that have no shard waits for it.
+  const Event& unused() const noexcept { return unused_; }
   // A step or a write changes parameters: what was copied before is old.
   void forget();
 
@@ -60,6 +63,7 @@ class ParamCache {
   std::size_t fill(const UnitSpec& unit, std::span<Shard> shards, const Region& params,
                    Mover& mover);
   std::size_t victim() const;
+  void still_used(const UnitSpec& unit, const Event& last_use, std::span<Shard> shards);
   std::uint64_t alias_offset(const UnitSpec& unit, TensorId tensor) const;
   std::uint64_t bytes_of(const UnitSpec& unit) const;
   std::uint64_t param_bytes(TensorId tensor) const;
@@ -72,6 +76,7 @@ class ParamCache {
   std::map<UnitId, UnitId> follows_;
   std::optional<UnitId> last_;
   std::vector<LeaseSlot> slots_;
+  Event unused_;
   std::uint64_t clock_ = 0;
 };
 

@@ -56,6 +56,7 @@ Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, M
   std::byte* const param = parts.param_of(root) + range.begin * size_of(type);
   const ScalarType other = kind == Kind::param ? type : ScalarType::fp32;
   const bool writing = from.size > 0;
+  const Event after = writing ? parts.leases->unused() : Event();
   const Event done = parts.cpu->run({.body =
                                          [=, count = range.count, team = parts.team] {
                                            if (writing)
@@ -66,7 +67,8 @@ Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, M
                                          },
                                      .bytes = range.count * size_of(type),
                                      .name = writing ? "write" : "read",
-                                     .owner = parts.owner});
+                                     .owner = parts.owner},
+                                    after);
   if (!writing || parts.options.params != ParamHome::hbm) return done;
   const std::uint64_t at = parts.layout.param_offset[index_of(root)] + range.begin * size_of(type);
   const std::uint64_t size = range.count * size_of(type);
@@ -144,6 +146,7 @@ Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemV
 
 Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from) {
   const Tensor& tensor = parts.tensors[root];
+  parts.leases->forget();
   if (!tensor.spec.trainable) return access_frozen(parts, root, kind, range, {}, from);
   const std::size_t bytes = element_bytes(tensor, kind);
   StepContext context = parts.context();
@@ -167,7 +170,6 @@ Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, Con
     store(shard, slot, changed, context);
     writes.push_back(shard.settled);
   }
-  parts.leases->forget();
   return Event::all(writes);
 }
 
