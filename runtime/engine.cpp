@@ -40,6 +40,11 @@ Status check_options(const EngineOptions& options) {
   return {};
 }
 
+// Over when `after` is, as that may use the memory until then.
+Event refused(Status why, const Event& after) {
+  return Event::all({Event::failed(std::move(why)), after.over()});
+}
+
 // The tensor itself, and the root whose state it uses.
 struct Named {
   const Tensor* tensor;
@@ -148,11 +153,11 @@ Result<Lease> Engine::acquire(UnitId unit) {
 
 Event Engine::put_grad(TensorId tensor, ConstMemView gradient, ScalarType type, Event after) {
   const std::lock_guard lock(parts_->mutex);
-  if (Status usable = parts_->check_usable(); !usable.ok()) return Event::failed(usable);
+  if (Status usable = parts_->check_usable(); !usable.ok()) return refused(usable, after);
   const Result<Named> named = find(*parts_, tensor);
-  if (!named.ok()) return Event::failed(named.status());
+  if (!named.ok()) return refused(named.status(), after);
   if (Status good = check_gradient(*parts_, *named, gradient, type); !good.ok())
-    return Event::failed(good);
+    return refused(good, after);
   if (!parts_->filling) fill_first_slots(*parts_);
   std::vector<Event> before = {std::move(after)};
   for (const std::uint32_t shard : parts_->layout.shards_of[index_of(named->root)])
@@ -202,8 +207,7 @@ Status Engine::write(TensorId tensor, Kind kind, Range range, ConstMemView from)
 Result<std::uint64_t> Engine::steps_of(TensorId tensor) const {
   const std::lock_guard lock(parts_->mutex);
   HEADRACE_ASSIGN(const Named named, find(*parts_, tensor));
-  if (parts_->phase != Phase::sealed)
-    return invalid("steps are counted while the engine is sealed");
+  if (parts_->phase != Phase::sealed) return invalid("steps are counted from seal() to close()");
   for (const std::uint32_t shard : parts_->layout.shards_of[index_of(named.root)])
     for (const Segment& segment : parts_->shards[shard].spec.segments)
       if (segment.tensor == named.root) return segment.step;
