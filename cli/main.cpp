@@ -11,6 +11,7 @@
 
 #include "bench/sizes.h"
 #include "cli/bench.h"
+#include "cli/check.h"
 #include "cli/doctor.h"
 
 namespace headrace::cli {
@@ -106,6 +107,19 @@ void add_bench(CLI::App& app, int& code) {
   add_bench_step(*command, code);
 }
 
+void add_check(CLI::App& app, int& code) {
+  CLI::App* command = app.add_subcommand("check", "Read a checkpoint and verify every block of it");
+  const auto request = std::make_shared<CheckRequest>();
+  command->add_option("folder", request->folder, "What was given to save")
+      ->required()
+      ->type_name("FOLDER");
+  command->add_option("--threads", request->threads, "How many; 0: every CPU")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->footer("Example:\n  headrace check runs/gpt");
+  command->callback([request, &code] { code = run_check(*request); });
+}
+
 int run(int argc, char** argv) {
   CLI::App app("headrace: training state where it fits, in time", "headrace");
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
@@ -115,6 +129,7 @@ int run(int argc, char** argv) {
   int code = 0;
   add_doctor(app, code);
   add_bench(app, code);
+  add_check(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -40,7 +40,7 @@ class CheckpointFolder : public testing::Test {
 };
 
 TEST_F(CheckpointFolder, GoesThereAndBackAndIsPrivate) {
-  for (const std::uint64_t number : {1, 2, 3}) {
+  for (std::uint64_t number = 1; number <= 3; ++number) {
     ASSERT_TRUE(save_number(number).ok());
     EXPECT_EQ(this->number(), number);
     const CheckReport report = check_checkpoint(folder_).value();

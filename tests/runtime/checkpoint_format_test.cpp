@@ -154,64 +154,71 @@ struct Hostile {
   Code code = Code::corrupt;
 };
 
+template <class T>
+Mutation set(std::size_t at, T value) {
+  return [=](std::vector<std::byte>& bytes) { put(bytes, at, value); };
+}
+Mutation u8(std::size_t at, int value) { return set(at, static_cast<std::uint8_t>(value)); }
+Mutation u16(std::size_t at, int value) { return set(at, static_cast<std::uint16_t>(value)); }
+Mutation u32(std::size_t at, std::uint32_t value) { return set(at, value); }
+Mutation u64(std::size_t at, std::uint64_t value) { return set(at, value); }
+
+// The second tensor gets the first one's name.
+void name_twice(std::vector<std::byte>& bytes) {
+  put(bytes, kSecondAt + 16, std::uint32_t{3});
+  std::memcpy(bytes.data() + kSecondNameAt, "wte", 3);
+  bytes.erase(bytes.begin() + kSecondNameAt + 3, bytes.begin() + kSecondNameAt + 9);
+  put(bytes, kBodyBytesAt, get(bytes, kBodyBytesAt) - 6);
+}
+
 // One field wrong; every checksum but its own right.
-std::vector<Hostile> hostile() {
-  const auto set = [](std::size_t at, auto value) -> Mutation {
-    return [=](std::vector<std::byte>& bytes) { put(bytes, at, value); };
-  };
-  const auto u64 = [](std::uint64_t value) { return value; };
-  const auto u32 = [](std::uint32_t value) { return value; };
-  const auto u8 = [](int value) { return static_cast<std::uint8_t>(value); };
-  const auto u16 = [](int value) { return static_cast<std::uint16_t>(value); };
-  return {
-      {"HEADRACE", set(0, u8('h'))},
-      {"version is 0", set(kVersionAt, u32(0))},
-      {"version is 2", set(kVersionAt, u32(2)), Code::unavailable},
-      {"tensors", set(kTensorsAt, u32(0xffffffff))},
-      {"tensor 4", set(kTensorsAt, u32(5))},
-      {"body_bytes", set(kTensorsAt, u32(3))},
-      {"body_bytes", set(kBodyBytesAt, u64(~0ull))},
-      {"body_bytes", set(kBodyBytesAt, u64(kMaxManifestBytes + 1))},
-      {"body_bytes", [](auto& bytes) { bytes.pop_back(); }},
-      {"body_bytes", [](auto& bytes) { bytes.push_back(std::byte{0}); }},
-      {"user_bytes", set(kUserBytesAt, u64(kMaxUserBytes + 1))},
-      {"user_bytes", set(kUserBytesAt, u64(~0ull))},
-      {"generation", set(kGenerationAt, u64(0))},
-      {"generation", set(kGenerationAt, u64(kMaxGeneration + 1))},
-      {"data_bytes", set(kDataBytesAt, u64(4096))},
-      {"data_bytes", set(kDataBytesAt, u64(~0ull))},
-      {"count", set(kCountAt, u64(~0ull))},
-      {"count", set(kCountAt, u64(kMaxElements))},
-      {"data_bytes", set(kCountAt, u64(300'000 + 4096))},
-      {"name_bytes", set(kNameBytesAt, u32(0))},
-      {"name_bytes", set(kNameBytesAt, u32(4097))},
-      {"name_bytes", set(kNameBytesAt, u32(0xffffffff))},
-      {"param", set(kParamAt, u8(3))},
-      {"trainable", set(kTrainableAt, u8(2))},
-      {"zero", set(kZeroAt, u16(1))},
-      {"name", set(kNameAt, u8(0xff))},
-      {"name", set(kNameAt, u8('\n'))},
-      {"name wte",
-       [](auto& bytes) {
-         put(bytes, kSecondAt + 16, std::uint32_t{3});
-         std::memcpy(bytes.data() + kSecondNameAt, "wte", 3);
-         bytes.erase(bytes.begin() + kSecondNameAt + 3, bytes.begin() + kSecondNameAt + 9);
-         put(bytes, kBodyBytesAt, get(bytes, kBodyBytesAt) - 6);
-       }},
-  };
+const std::vector<Hostile> kHostileHeaders = {
+    {"HEADRACE", u8(0, 'h')},
+    {"version is 0", u32(kVersionAt, 0)},
+    {"version is 2", u32(kVersionAt, 2), Code::unavailable},
+    {"tensors", u32(kTensorsAt, 0xffffffff)},
+    {"tensor 4", u32(kTensorsAt, 5)},
+    {"body_bytes", u32(kTensorsAt, 3)},
+    {"body_bytes", u64(kBodyBytesAt, ~0ull)},
+    {"body_bytes", u64(kBodyBytesAt, kMaxManifestBytes + 1)},
+    {"body_bytes", [](auto& bytes) { bytes.pop_back(); }},
+    {"body_bytes", [](auto& bytes) { bytes.push_back(std::byte{0}); }},
+    {"user_bytes", u64(kUserBytesAt, kMaxUserBytes + 1)},
+    {"user_bytes", u64(kUserBytesAt, ~0ull)},
+    {"generation", u64(kGenerationAt, 0)},
+    {"generation", u64(kGenerationAt, kMaxGeneration + 1)},
+    {"data_bytes", u64(kDataBytesAt, 4096)},
+    {"data_bytes", u64(kDataBytesAt, ~0ull)},
+};
+const std::vector<Hostile> kHostileRecords = {
+    {"count", u64(kCountAt, ~0ull)},
+    {"count", u64(kCountAt, kMaxElements)},
+    {"data_bytes", u64(kCountAt, 300'000 + 4096)},
+    {"name_bytes", u32(kNameBytesAt, 0)},
+    {"name_bytes", u32(kNameBytesAt, 4097)},
+    {"name_bytes", u32(kNameBytesAt, 0xffffffff)},
+    {"param", u8(kParamAt, 3)},
+    {"trainable", u8(kTrainableAt, 2)},
+    {"zero", u16(kZeroAt, 1)},
+    {"name", u8(kNameAt, 0xff)},
+    {"name", u8(kNameAt, '\n')},
+    {"name wte", name_twice},
+};
+
+void expect_refused(const Hostile& each) {
+  std::vector<std::byte> bytes = serialize(sample());
+  each.change(bytes);
+  seal_body(bytes);
+  seal_header(bytes);
+  const Status status = parse(bytes, "checkpoint/manifest").status();
+  EXPECT_EQ(status.code(), each.code) << each.field << ": " << status.to_string();
+  EXPECT_NE(status.message().find(each.field), std::string::npos) << status.to_string();
+  EXPECT_TRUE(status.message().starts_with("checkpoint/manifest: ")) << status.to_string();
 }
 
 TEST(CheckpointFormat, EachHostileFieldIsRefusedByName) {
-  for (const Hostile& each : hostile()) {
-    std::vector<std::byte> bytes = serialize(sample());
-    each.change(bytes);
-    seal_body(bytes);
-    seal_header(bytes);
-    const Status status = parse(bytes, "checkpoint/manifest").status();
-    EXPECT_EQ(status.code(), each.code) << each.field << ": " << status.to_string();
-    EXPECT_NE(status.message().find(each.field), std::string::npos) << status.to_string();
-    EXPECT_TRUE(status.message().starts_with("checkpoint/manifest: ")) << status.to_string();
-  }
+  for (const Hostile& each : kHostileHeaders) expect_refused(each);
+  for (const Hostile& each : kHostileRecords) expect_refused(each);
 }
 
 TEST(CheckpointFormat, BothChecksumsAreChecked) {
