@@ -1,5 +1,6 @@
-#include "runtime/parts.h"
 #include "runtime/stats.h"
+
+#include "runtime/parts.h"
 
 namespace headrace {
 namespace {
