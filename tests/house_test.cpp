@@ -71,6 +71,12 @@ TEST(House, TestsDoNotSleep) {
   }
 }
 
+TEST(House, ReadmeShowsTheMinimalExampleWhole) {
+  const fs::path root = HEADRACE_SOURCE_DIR;
+  EXPECT_NE(read_text(root / "README.md").find(read_text(root / "examples/minimal/main.cpp")),
+            std::string::npos);
+}
+
 // README.md shows where the step is, as a file and a line.
 TEST(House, ReadmeNamesTheLineOfTheStep) {
   const fs::path root = HEADRACE_SOURCE_DIR;

@@ -171,6 +171,22 @@ TEST(Exactness, EveryCombinationIsACase) {
   std::printf("%zu cases on %zu targets\n", cases, targets);
 }
 
+// Every place with every slot count, shard size, format, thread count and target.
+TEST(StressExactness, OneHashOverTheFullProduct) {
+  const auto platform = real(IoBackend::automatic);
+  std::vector<Case> cases;
+  for (const Where where : {Where::dram, Where::hbm, Where::nvme, Where::mixed})
+    for (Case c : over_slots_and_shards(std::array{where}))
+      for (const std::int64_t target : available_targets())
+        for (const int threads : {1, 2}) {
+          c.target = target;
+          c.threads = threads;
+          cases.push_back(c);
+        }
+  std::printf("%zu cases\n", cases.size());
+  expect_same_bits(*platform, cases);
+}
+
 TEST(Exactness, TwoEnginesOnOnePlatformGiveTheSameBits) {
   const auto platform = real(IoBackend::automatic);
   const TemporaryFolder folder;
