@@ -75,8 +75,8 @@ TEST_P(Moves, StripesKeepEveryByteWhateverTheCut) {
   SCOPED_TRACE(fmt::format("seed {}", ground.seed()));
   std::mt19937_64 random(ground.seed());
   constexpr std::uint64_t kSpace = 150 * 4096;
-  for (const std::size_t paths : {1, 2, 3}) {
-    for (const std::uint64_t stripe : {4096, 12288, 65536}) {
+  for (const std::size_t paths : {1U, 2U, 3U}) {
+    for (const std::uint64_t stripe : {4096U, 12288U, 65536U}) {
       NvmeOptions options;
       options.stripe_bytes = stripe;
       const auto nvme = Tier::nvme(platform(), ground.folders(paths), kSpace, options).value();

@@ -42,7 +42,7 @@ TEST_P(Tiers, ExtentsAreAlignedApartAndGivenBack) {
   for (const TierKind kind : kKinds) {
     const auto tier = open(kind, kMiB);
     std::vector<Extent> extents;
-    for (const std::uint64_t size : {1, 4096, 5000, 100'000})
+    for (const std::uint64_t size : {1U, 4096U, 5000U, 100'000U})
       extents.push_back(tier->allocate(size).value());
     std::uint64_t total = 0;
     for (const Extent& extent : extents) {
@@ -113,7 +113,7 @@ TEST_P(Tiers, MemoryIsOneAllocationOfItsHome) {
 TEST_P(Tiers, PiecesCoverARangeOnceAndLoadPathsEvenly) {
   SCOPED_TRACE(fmt::format("seed {}", ground.seed()));
   std::mt19937_64 random(ground.seed());
-  for (const std::size_t paths : {1, 2, 3}) {
+  for (const std::size_t paths : {1U, 2U, 3U}) {
     NvmeOptions options;
     options.stripe_bytes = 10'000;  // rounded up to 12288
     const auto tier =
@@ -145,7 +145,7 @@ TEST_P(Tiers, PiecesCoverARangeOnceAndLoadPathsEvenly) {
 
 TEST_P(Tiers, AFullDiskIsAnErrorAtStart) {
   const std::uint64_t capacity = std::uint64_t{1} << 50;
-  for (const std::size_t paths : {1, 2}) {
+  for (const std::size_t paths : {1U, 2U}) {
     const auto tier = Tier::nvme(ground.platform(), ground.folders(paths), capacity);
     ASSERT_FALSE(tier.ok());
     EXPECT_EQ(tier.status().code(), Code::out_of_space);
