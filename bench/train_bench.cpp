@@ -42,7 +42,7 @@ Result<std::unique_ptr<Platform>> open_platform(const TrainBenchOptions& options
                                                 const std::shared_ptr<Messages>& messages) {
   PlatformOptions settings;
   const std::uint64_t rate = options.disk_bytes_per_second;
-  settings.wrap_engine = [rate](std::unique_ptr<IoEngine> inner) {
+  settings.wrap_engine = [rate](std::unique_ptr<IoEngine> inner, Clock&) {
     return rate_limited_engine(std::move(inner), {rate, rate});
   };
   settings.on_message = collector(messages);

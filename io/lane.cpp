@@ -81,10 +81,17 @@ Usage Lane::usage() const {
 
 std::string Lane::describe() const {
   const std::lock_guard lock(mutex_);
-  if (items_.empty()) return {};
-  const Item& front = items_.front();
-  return fmt::format("lane {}: {} queued, front '{}' waits for {}", *name_, items_.size(),
-                     front.task.name, front.after.done() ? "its turn" : front.after.waits_for());
+  std::string text;
+  if (runs_ != nullptr)
+    text = fmt::format("runs '{}' for {:.3f} s", runs_,
+                       std::chrono::duration<double>(now() - runs_since_).count());
+  if (!items_.empty()) {
+    const Item& front = items_.front();
+    const std::string after = front.after.waits_for();
+    text += fmt::format("{}{} queued, front '{}' waits for {}", text.empty() ? "" : "; ",
+                        items_.size(), front.task.name, after.empty() ? "its turn" : after);
+  }
+  return text.empty() ? text : fmt::format("lane {}: {}", *name_, text);
 }
 
 Nanoseconds Lane::now() const { return options_.clock ? options_.clock->now() : Clock().now(); }
@@ -115,6 +122,8 @@ Lane::Item Lane::pop_front() {
   }
   Item item = std::move(items_.front());
   items_.pop_front();
+  runs_ = item.task.name;
+  runs_since_ = now();
   return item;
 }
 
@@ -159,6 +168,7 @@ Status Lane::perform(Item& item) {
 void Lane::end(Item& item, Nanoseconds begin, Nanoseconds end, Status how) {
   {
     const std::lock_guard lock(mutex_);
+    runs_ = nullptr;
     ++usage_.operations;
     usage_.failed += how.ok() ? 0 : 1;
     usage_.written_bytes += how.ok() ? item.task.bytes : 0;

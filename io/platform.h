@@ -23,7 +23,9 @@
 
 namespace headrace {
 
-using EngineWrapper = std::function<std::unique_ptr<IoEngine>(std::unique_ptr<IoEngine>)>;
+// With the clock of the platform, which outlives the engine.
+using EngineWrapper =
+    std::function<std::unique_ptr<IoEngine>(std::unique_ptr<IoEngine>, Clock& clock)>;
 
 enum class IoBackend : std::uint8_t { automatic, uring, posix };  // automatic: uring, else posix
 

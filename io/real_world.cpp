@@ -64,7 +64,7 @@ class RealWorld : public World {
 
   Result<std::unique_ptr<IoQueue>> open_on(std::unique_ptr<IoEngine> engine,
                                            IoQueueOptions options) {
-    if (wrap_engine_) engine = wrap_engine_(std::move(engine));
+    if (wrap_engine_) engine = wrap_engine_(std::move(engine), parts_.clock);
     return IoQueue::open(std::move(engine), std::move(options));
   }
 

@@ -41,7 +41,7 @@ class SimulatedWorld : public World {
     SimulatedDrive drive = drive_;
     drive.seed = random_();
     std::unique_ptr<IoEngine> engine = simulated_engine(disk_, drive, parts_.clock);
-    if (wrap_engine_) engine = wrap_engine_(std::move(engine));
+    if (wrap_engine_) engine = wrap_engine_(std::move(engine), parts_.clock);
     HEADRACE_ASSIGN(std::unique_ptr<IoQueue> queue,
                     IoQueue::open_manual(std::move(engine), std::move(options)));
     queues_.push_back(queue.get());

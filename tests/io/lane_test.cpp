@@ -164,6 +164,23 @@ TEST_F(ManualLane, TellsWhomItWaitedFor) {
   EXPECT_EQ(lane->describe(), "");
 }
 
+TEST_F(ManualLane, TellsWhatItRuns) {
+  const auto lane = Lane::manual(options(1000));
+  Task work = noted(1);
+  work.bytes = 100;
+  work.name = "update";
+  const Event event = lane->run(std::move(work));
+  const Event next = lane->run(noted(2));
+  lane->start(true);
+  clock.advance_to(milliseconds(50));
+  EXPECT_EQ(lane->describe(),
+            "lane cpu: runs 'update' for 0.050 s; 1 queued, front 'task' waits for its turn");
+  lane->finish();
+  run_out(*lane);
+  EXPECT_TRUE(event.done() && next.done());
+  EXPECT_EQ(lane->describe(), "");
+}
+
 TEST_F(ManualLane, BeingBusyIsNotWaiting) {
   const auto lane = Lane::manual(options(1000));
   const Gate gate("nvme0");

@@ -115,7 +115,7 @@ TEST(Platform, AWrapperSeesTheEngine) {
   int wrapped = 0;
   PlatformOptions options;
   options.io = IoBackend::posix;
-  options.wrap_engine = [&wrapped](std::unique_ptr<IoEngine> engine) {
+  options.wrap_engine = [&wrapped](std::unique_ptr<IoEngine> engine, Clock&) {
     ++wrapped;
     return engine;
   };

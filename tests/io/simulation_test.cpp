@@ -136,7 +136,7 @@ double in_ms(Nanoseconds time) { return std::chrono::duration<double, std::milli
 
 // The last update has nothing to hide behind when its read came last.
 TEST(Simulation, APipelineOfTwoSlotsTakesTheTimeOfItsSlowestStage) {
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     const double disk_alone = 8 * 2 * 1.024;
     const double time = in_ms(time_of_pipeline(seed, 8, 2));
     EXPECT_GE(time, disk_alone - 0.01) << seed;
@@ -145,7 +145,7 @@ TEST(Simulation, APipelineOfTwoSlotsTakesTheTimeOfItsSlowestStage) {
 }
 
 TEST(Simulation, APipelineOfOneSlotTakesTheTimeOfAllStages) {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed)
+  for (std::uint64_t seed = 1; seed <= 2; ++seed)
     EXPECT_NEAR(in_ms(time_of_pipeline(seed, 8, 1)), 8 * 3 * 1.024, 0.01) << seed;
 }
 

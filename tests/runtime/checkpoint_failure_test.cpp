@@ -15,7 +15,7 @@ class CheckpointCalls : public testing::Test {
   CheckpointCalls() {
     SimulationOptions options;
     options.disk_bytes = kMiB;
-    options.wrap_engine = [this](std::unique_ptr<IoEngine> inner) {
+    options.wrap_engine = [this](std::unique_ptr<IoEngine> inner, Clock&) {
       return std::make_unique<FailingEngine>(std::move(inner), script_);
     };
     platform_ = Platform::simulate(options);

@@ -26,8 +26,8 @@ class Moves : public testing::TestWithParam<GroundKind> {
   Event busy() { return gate->occupy(std::chrono::milliseconds(5), "kernel"); }
 
   const std::shared_ptr<FaultScript> faults = std::make_shared<FaultScript>();
-  Ground ground{GetParam(), [this](std::unique_ptr<IoEngine> inner) {
-                  return faulty_engine(std::move(inner), faults);
+  Ground ground{GetParam(), [this](std::unique_ptr<IoEngine> inner, Clock& clock) {
+                  return faulty_engine(std::move(inner), faults, &clock);
                 }};
   const std::unique_ptr<Stream> gate = platform().device().open_stream("gate");
   const std::unique_ptr<Tier> dram = Tier::dram(platform(), 8 * kMiB).value();
