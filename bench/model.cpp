@@ -10,17 +10,9 @@
 namespace headrace::bench {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
 constexpr Nanoseconds kQuiet = std::chrono::milliseconds(20);
 constexpr Nanoseconds kPatience = std::chrono::seconds(60);
-
-// Whole shards of the engine, so that nothing is padding.
-std::uint64_t unit_elements(const ModelOptions& options) {
-  const std::uint64_t bytes =
-      state_bytes_per_element(layout_of(options.engine.format, ScalarType::bf16));
-  return round_up(options.state_bytes / bytes / options.units + 1, kShardElements);
-}
+constexpr const char* kPause = "pause";
 
 // Bits of a bf16 number between 2^-9 and 2^-8, of either sign.
 std::uint16_t gradient_bits(std::uint32_t& random) {
@@ -33,12 +25,12 @@ float weight(std::uint32_t& random) {
   return static_cast<float>(static_cast<std::int32_t>(random)) * 0x1p-34F;
 }
 
-// Seconds in which something was in flight.
-double disk_busy(const Stats& stats) {
+// Time in which something was in flight.
+Nanoseconds disk_busy(const Stats& stats) {
   Nanoseconds busy{0};
   for (const Usage& usage : stats.resources)
     if (usage.name.starts_with("nvme")) busy += usage.busy;
-  return std::chrono::duration<double>(busy).count();
+  return busy;
 }
 
 }  // namespace
@@ -59,9 +51,20 @@ std::string_view name_of(StateFormat format) noexcept {
   return format == StateFormat::fp32 ? "fp32" : "split";
 }
 
+double bytes_per_parameter(StateFormat format) noexcept {
+  return 2 * static_cast<double>(state_bytes_per_element(layout_of(format, ScalarType::bf16)));
+}
+
+double seconds_of(Nanoseconds time) noexcept { return std::chrono::duration<double>(time).count(); }
+
+std::uint64_t unit_elements(std::uint64_t state_bytes, unsigned units, StateFormat format) {
+  const std::uint64_t bytes = state_bytes_per_element(layout_of(format, ScalarType::bf16)) * units;
+  return round_up((state_bytes + bytes - 1) / bytes, kShardElements);
+}
+
 // Room for the weights of one unit, too.
 Result<Pages> Model::allocate_gradient(const ModelOptions& options) {
-  HEADRACE_ASSIGN(Pages pages, Pages::allocate(unit_elements(options) * sizeof(float)));
+  HEADRACE_ASSIGN(Pages pages, Pages::allocate(options.unit_elements * sizeof(float)));
   std::ranges::fill(pages.bytes(), std::byte{0});  // touched, before anybody counts
   return pages;
 }
@@ -72,31 +75,37 @@ Model::Model(Platform& platform, std::unique_ptr<Engine> engine, ConstMemView gr
       engine_(std::move(engine)),
       gradient_(gradient),
       max_norm_(max_norm),
-      pause_(platform.device().open_stream("pause")) {}
+      pause_(platform.device().open_stream(kPause)) {}
 
-Result<Model> Model::open(Platform& platform, const ModelOptions& options, const Pages& gradient) {
+Result<Model> Model::open_dry(Platform& platform, const ModelOptions& options,
+                              ConstMemView gradient) {
   HEADRACE_ASSIGN(std::unique_ptr<Engine> engine, Engine::open(platform, options.engine));
-  const std::size_t bytes = unit_elements(options) * sizeof(std::uint16_t);
-  HEADRACE_CHECK(gradient.bytes().size() >= bytes);
-  Model model(platform, std::move(engine), ConstMemView(ConstBytes(gradient.bytes().first(bytes))),
-              options.max_norm);
+  Model model(platform, std::move(engine), gradient, options.max_norm);
   HEADRACE_TRY(model.add_units(options));
   HEADRACE_TRY(model.engine_->seal());
-  HEADRACE_TRY(model.write_weights(gradient.as<float>().first(model.elements_)));
+  return model;
+}
+
+Result<Model> Model::open(Platform& platform, const ModelOptions& options, const Pages& gradient) {
+  const std::size_t bytes = options.unit_elements * sizeof(std::uint16_t);
+  HEADRACE_CHECK(gradient.bytes().size() >= 2 * bytes);
+  HEADRACE_ASSIGN(Model model, open_dry(platform, options,
+                                        ConstMemView(ConstBytes(gradient.bytes().first(bytes)))));
+  HEADRACE_TRY(model.write_weights(gradient.as<float>().first(options.unit_elements)));
   std::uint32_t random = 1;
   for (std::uint16_t& bits : gradient.as<std::uint16_t>()) bits = gradient_bits(random);
   return model;
 }
 
 Status Model::add_units(const ModelOptions& options) {
-  elements_ = unit_elements(options);
+  const ScalarType kept = options.accumulates ? ScalarType::fp32 : ScalarType::bf16;
   for (unsigned unit = 0; unit < options.units; ++unit) {
     HEADRACE_ASSIGN(const TensorId tensor, engine_->add({.name = fmt::format("unit {}", unit),
                                                          .unit = UnitId(unit),
                                                          .group = GroupId(0),
-                                                         .count = elements_,
+                                                         .count = options.unit_elements,
                                                          .param = ScalarType::bf16,
-                                                         .grad = ScalarType::bf16,
+                                                         .grad = kept,
                                                          .trainable = true,
                                                          .alias_of = {}}));
     tensors_.push_back(tensor);
@@ -108,7 +117,7 @@ Status Model::write_weights(std::span<float> buffer) {
   std::uint32_t random = 2;
   for (const TensorId tensor : tensors_) {
     for (float& value : buffer) value = weight(random);
-    HEADRACE_TRY(engine_->write(tensor, Kind::master, {0, elements_},
+    HEADRACE_TRY(engine_->write(tensor, Kind::master, {0, buffer.size()},
                                 view_of(std::span<const float>(buffer))));
   }
   return {};
@@ -131,13 +140,21 @@ Result<StepReport> Model::step() {
   return report;
 }
 
-// The first gradient fills the slots, which nothing reports: quiet is when the disk is not at work.
+// Of everything but the pause.
+Nanoseconds Model::busy() const {
+  Nanoseconds busy{0};
+  for (const Usage& usage : engine_->stats().resources)
+    if (usage.name != kPause) busy += usage.busy;
+  return busy;
+}
+
+// The first gradient fills the slots, which nothing reports: quiet is when nobody is at work.
 Status Model::wait_until_quiet() {
-  double before = 0;
-  double now = disk_busy(engine_->stats());
+  Nanoseconds before{0};
+  Nanoseconds now = busy();
   do {
-    HEADRACE_TRY(platform_->wait(pause_->occupy(kQuiet, "pause"), kPatience));
-    before = std::exchange(now, disk_busy(engine_->stats()));
+    HEADRACE_TRY(platform_->wait(pause_->occupy(kQuiet, kPause), kPatience));
+    before = std::exchange(now, busy());
   } while (now > before);
   return {};
 }
@@ -146,14 +163,15 @@ Result<StepSample> Model::timed_step() {
   HEADRACE_TRY(put_gradients());
   HEADRACE_TRY(wait_until_quiet());
   const Stats before = engine_->stats();
-  const auto start = SteadyClock::now();
+  const Nanoseconds start = platform_->clock().now();
   HEADRACE_ASSIGN(const StepReport report, step());
   HEADRACE_TRY(engine_->wait(report.done));
-  const std::chrono::duration<double> taken = SteadyClock::now() - start;
+  const Nanoseconds taken = platform_->clock().now() - start;
   const Stats after = engine_->stats();
-  return StepSample{taken.count(), after.nvme_read_bytes - before.nvme_read_bytes,
+  const Nanoseconds idle = taken - (disk_busy(after) - disk_busy(before));
+  return StepSample{seconds_of(taken), after.nvme_read_bytes - before.nvme_read_bytes,
                     after.nvme_written_bytes - before.nvme_written_bytes,
-                    std::max(0.0, taken.count() - disk_busy(after) + disk_busy(before))};
+                    std::max(0.0, seconds_of(idle))};
 }
 
 }  // namespace headrace::bench

@@ -1,5 +1,6 @@
-// Model: what the step benchmarks train: equal units of one bf16 tensor each, with random weights
-// and gradients of the sizes that training meets. From one thread; the platform must outlive it.
+// Model: what the step benchmarks and `headrace plan` train: equal units of one bf16 tensor each,
+// with random weights and gradients of the sizes that training meets. Times are of the platform's
+// clock: real, or virtual on a simulated one. From one thread; the platform must outlive it.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +28,19 @@ std::function<void(std::string_view)> collector(std::shared_ptr<Messages> messag
 void append(std::vector<std::string>& to, Messages& messages);
 
 std::string_view name_of(StateFormat format) noexcept;  // "fp32", "split"
+// Of state, read and written by a step.
+double bytes_per_parameter(StateFormat format) noexcept;
+double seconds_of(Nanoseconds time) noexcept;
 
 struct ModelOptions {
   EngineOptions engine;
-  std::uint64_t state_bytes = kGiB;  // rounded up to whole units
+  std::uint64_t unit_elements = kShardElements;  // a multiple of kShardElements: no padding
   unsigned units = 24;
-  double max_norm = 1;  // clipping; 0: none
+  double max_norm = 1;       // clipping; 0: none
+  bool accumulates = false;  // micro-batches: gradients are kept in fp32
 };
+// The least of a unit, so that all of them have at least `state_bytes`.
+std::uint64_t unit_elements(std::uint64_t state_bytes, unsigned units, StateFormat format);
 
 // One step, and the bytes of state on NVMe that moved while its clock ran.
 struct StepSample {
@@ -50,10 +57,12 @@ class Model {
   // Opens the engine, adds the units, seals it, writes the weights, and fills `gradient`, which
   // must outlive the model.
   static Result<Model> open(Platform& platform, const ModelOptions& options, const Pages& gradient);
+  // On a dry platform: nothing is written, and `gradient`, of one unit in bf16, is not read.
+  static Result<Model> open_dry(Platform& platform, const ModelOptions& options,
+                                ConstMemView gradient);
 
   Engine& engine() noexcept { return *engine_; }
   unsigned units() const noexcept { return static_cast<unsigned>(tensors_.size()); }
-  std::uint64_t elements_per_unit() const noexcept { return elements_; }
 
   // Gradients of one unit, once `after` is over.
   Event put_gradient(unsigned unit, Event after = {});
@@ -71,12 +80,12 @@ class Model {
   Status add_units(const ModelOptions& options);
   Status write_weights(std::span<float> buffer);
   Status wait_until_quiet();
+  Nanoseconds busy() const;
 
   Platform* platform_;
   std::unique_ptr<Engine> engine_;
   ConstMemView gradient_;
   double max_norm_;
-  std::uint64_t elements_ = 0;
   std::vector<TensorId> tensors_;
   std::unique_ptr<Stream> pause_;
 };

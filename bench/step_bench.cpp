@@ -34,9 +34,14 @@ Result<RawRates> measure(RawDisk& disk, std::uint64_t bytes, std::mt19937& rando
   return rates;
 }
 
+// A disk drifts within seconds: a step's bound is that of just before it and just after it.
+RawRates between(const RawRates& a, const RawRates& b) {
+  return {(a.read + b.read) / 2, (a.write + b.write) / 2, (a.mixed + b.mixed) / 2};
+}
+
 ModelOptions model_options(const StepBenchOptions& options, StateFormat format) {
   ModelOptions model;
-  model.state_bytes = options.state_bytes;
+  model.unit_elements = unit_elements(options.state_bytes, options.units, format);
   model.units = options.units;
   model.max_norm = options.max_norm;
   model.engine.format = format;
@@ -63,9 +68,8 @@ Row bytes_row(const Stats& start, const Stats& end, StateFormat format) {
                                            start.nvme_read_bytes - start.nvme_written_bytes);
   const double updates =
       static_cast<double>(end.nvme_parameters) * static_cast<double>(end.steps - start.steps);
-  const double needed = format == StateFormat::fp32 ? 24 : 20;
   return single_row(fmt::format("bytes.{}", name_of(format)), "B/param",
-                    updates > 0 ? moved / updates : 0, needed);
+                    updates > 0 ? moved / updates : 0, bytes_per_parameter(format));
 }
 
 class FormatBench {
@@ -92,9 +96,11 @@ class FormatBench {
     std::vector<Round> rounds;
     HEADRACE_TRY(model.timed_step().status());  // warms up
     const Stats start = model.engine().stats();
+    HEADRACE_ASSIGN(RawRates before, measure(disk_, options_.raw_bytes, random));
     for (std::size_t round = 0; round < options_.rounds; ++round) {
-      HEADRACE_ASSIGN(const RawRates rates, measure(disk_, options_.raw_bytes, random));
       HEADRACE_ASSIGN(const StepSample step, model.timed_step());
+      HEADRACE_ASSIGN(const RawRates after, measure(disk_, options_.raw_bytes, random));
+      const RawRates rates = between(std::exchange(before, after), after);
       seconds_ += step.seconds;
       idle_seconds_ += step.disk_idle_seconds;
       rounds.push_back({step.seconds, least_seconds(rates, step.read_bytes, step.written_bytes)});

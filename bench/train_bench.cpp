@@ -9,33 +9,96 @@
 #include <fmt/format.h>
 
 #include "bench/model.h"
+#include "bench/training.h"
 #include "io/faults.h"
 
 namespace headrace::bench {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
-
-double seconds_since(SteadyClock::time_point start) {
-  return std::chrono::duration<double>(SteadyClock::now() - start).count();
-}
-
-Nanoseconds nanoseconds(double seconds) {
-  return std::chrono::duration_cast<Nanoseconds>(std::chrono::duration<double>(seconds));
-}
-
-ModelOptions model_options(const TrainBenchOptions& options) {
+ModelOptions model_options(const TrainBenchOptions& options, StateHome home) {
   ModelOptions model;
-  model.state_bytes = options.state_bytes;
+  model.unit_elements = unit_elements(options.state_bytes, options.units, options.format);
   model.units = options.units;
   model.max_norm = options.max_norm;
   model.engine.format = options.format;
-  model.engine.state = StateHome::nvme;
-  model.engine.nvme_paths = {options.folder};
+  model.engine.state = home;
+  if (home == StateHome::nvme) model.engine.nvme_paths = {options.folder};
   model.engine.shard_bytes = options.shard_bytes;
   model.engine.slots = options.slots;
   model.engine.threads = options.threads;
   return model;
+}
+
+// Steps alone, the first of which warms up: the median of what `seconds` says of each other one.
+template <class Seconds>
+Result<double> median_of_steps(Model& model, const Seconds& seconds) {
+  std::vector<double> all;
+  for (int step = 0; step < 4; ++step) {
+    HEADRACE_ASSIGN(const StepSample sample, model.timed_step());
+    if (step > 0) all.push_back(seconds(sample));
+  }
+  return quartiles(all).median;
+}
+
+// T_io: all of the state's bytes, at the rate of a step alone.
+Result<double> measure_io(Model& model, StateFormat format) {
+  const double all_bytes =
+      bytes_per_parameter(format) * static_cast<double>(model.engine().stats().nvme_parameters);
+  return median_of_steps(model, [all_bytes](const StepSample& sample) {
+    const auto moved = static_cast<double>(sample.read_bytes + sample.written_bytes);
+    return sample.seconds * all_bytes / moved;
+  });
+}
+
+// T_update: the same step with its state in DRAM.
+Result<double> measure_update(Platform& platform, const TrainBenchOptions& options,
+                              const Pages& gradient) {
+  HEADRACE_ASSIGN(Model model,
+                  Model::open(platform, model_options(options, StateHome::dram), gradient));
+  return median_of_steps(model, [](const StepSample& sample) { return sample.seconds; });
+}
+
+// T_f and T_b: with nothing else under way.
+Status measure_passes(Training& training, StepParts& parts) {
+  HEADRACE_ASSIGN(parts.forward, training.time_forward());
+  HEADRACE_ASSIGN(parts.backward, training.time_backward());
+  return {};
+}
+
+Status train_row(Platform& platform, const TrainBenchOptions& options, Model& model,
+                 StepParts parts, double io_over_forward, Report& report) {
+  const double pass = parts.io / io_over_forward;
+  Training training(platform, model, {.forward = pass, .backward = pass});
+  HEADRACE_TRY(measure_passes(training, parts));
+  HEADRACE_TRY(training.step().status());  // has no update under its forward
+  std::vector<Round> rounds;
+  for (std::size_t step = 0; step < options.steps; ++step) {
+    HEADRACE_ASSIGN(const double seconds, training.step());
+    rounds.push_back({seconds, best_step_seconds(parts)});
+  }
+  HEADRACE_TRY(training.finish());
+  report.rows.push_back(
+      time_row(fmt::format("train.{}.io{}", name_of(options.format), io_over_forward), rounds));
+  report.notes.push_back(fmt::format(
+      "T_io = {} T_f: alone T_f {:.4f} s, T_b {:.4f} s, T_update {:.4f} s, T_io {:.4f} s",
+      io_over_forward, parts.forward, parts.backward, parts.update, parts.io));
+  return {};
+}
+
+// One way, in pieces like a step's, with nothing else under way.
+Result<double> time_link(Platform& platform, std::uint64_t bytes, std::uint64_t piece_bytes) {
+  HEADRACE_ASSIGN(const Memory below, platform.device().allocate(Home::host, piece_bytes));
+  HEADRACE_ASSIGN(const Memory above, platform.device().allocate(Home::device, piece_bytes));
+  const std::unique_ptr<Stream> link = platform.device().open_stream("link alone");
+  std::vector<Event> ends;
+  const Nanoseconds start = platform.clock().now();
+  for (std::uint64_t left = bytes; left > 0;) {
+    const std::uint64_t size = std::min(left, piece_bytes);
+    ends.push_back(link->copy(above.view().sub(0, size), below.view().sub(0, size)));
+    left -= size;
+  }
+  HEADRACE_TRY(platform.wait(Event::all(ends), std::chrono::seconds(60)));
+  return seconds_of(platform.clock().now() - start);
 }
 
 Result<std::unique_ptr<Platform>> open_platform(const TrainBenchOptions& options,
@@ -45,151 +108,60 @@ Result<std::unique_ptr<Platform>> open_platform(const TrainBenchOptions& options
   settings.wrap_engine = [rate](std::unique_ptr<IoEngine> inner, Clock&) {
     return rate_limited_engine(std::move(inner), {rate, rate});
   };
+  settings.device.copy_bytes_per_second = options.link_bytes_per_second;
   settings.on_message = collector(messages);
   return Platform::open(std::move(settings));
 }
-
-// Plays the units of a model against the engine: the compute of a unit follows its parameters.
-class Player {
- public:
-  Player(Platform& platform, Model& model)
-      : model_(model), compute_(platform.device().open_stream("compute")) {}
-
-  Status forward(double seconds) {
-    last_ = {};
-    for (unsigned unit = 0; unit < model_.units(); ++unit) HEADRACE_TRY(play(unit, seconds));
-    return model_.engine().wait(last_);
-  }
-
-  Status backward(double seconds) {
-    last_ = {};
-    gradients_.clear();
-    for (unsigned unit = model_.units(); unit-- > 0;) {
-      HEADRACE_TRY(play(unit, seconds));
-      gradients_.push_back(model_.put_gradient(unit, last_));
-    }
-    return model_.engine().wait(last_);
-  }
-
-  // The gradients of the last backward are in.
-  Status wait_for_gradients() { return model_.engine().wait(Event::all(gradients_)); }
-
- private:
-  // Queues one unit, then waits for the one before it: the stream never runs dry, and at most two
-  // leases live.
-  Status play(unsigned unit, double pass_seconds) {
-    HEADRACE_ASSIGN(Lease lease, model_.engine().acquire(UnitId(unit)));
-    const Nanoseconds time = nanoseconds(pass_seconds / model_.units());
-    const Event done = compute_->occupy(time, "compute", lease.ready());
-    lease.release(done);
-    return model_.engine().wait(std::exchange(last_, done));
-  }
-
-  Model& model_;
-  std::unique_ptr<Stream> compute_;
-  Event last_;
-  std::vector<Event> gradients_;
-};
-
-class TrainBench {
- public:
-  TrainBench(const TrainBenchOptions& options, Platform& platform, Model& model)
-      : options_(options), model_(model), player_(platform, model) {}
-
-  // All of the state's bytes, at the rate of a step alone.
-  Status measure_io() {
-    std::vector<double> seconds;
-    for (int step = 0; step < 4; ++step) {  // the first one warms up
-      HEADRACE_ASSIGN(const StepSample sample, model_.timed_step());
-      const double moved = static_cast<double>(sample.read_bytes + sample.written_bytes);
-      if (step > 0) seconds.push_back(sample.seconds * all_bytes() / moved);
-    }
-    io_ = quartiles(seconds).median;
-    return {};
-  }
-
-  Result<Row> row(double io_over_forward) {
-    const double pass = io_ / io_over_forward;
-    HEADRACE_ASSIGN(const StepParts parts, measure_parts(pass));
-    HEADRACE_TRY(train_once(pass));  // the first has no update under its forward
-    std::vector<Round> rounds;
-    for (std::size_t step = 0; step < options_.steps; ++step) {
-      const auto start = SteadyClock::now();
-      HEADRACE_TRY(train_once(pass));
-      rounds.push_back({seconds_since(start), best_step_seconds(parts)});
-    }
-    HEADRACE_TRY(model_.engine().wait(done_));
-    return time_row(fmt::format("train.{}.io{}", name_of(options_.format), io_over_forward),
-                    rounds);
-  }
-
- private:
-  double all_bytes() const {
-    const double needed = options_.format == StateFormat::fp32 ? 24 : 20;
-    return needed * static_cast<double>(model_.engine().stats().nvme_parameters);
-  }
-
-  // With nothing else under way: the steps before are over, and no step follows.
-  Result<StepParts> measure_parts(double pass) {
-    const Stats stats = model_.engine().stats();
-    StepParts parts{.io = io_, .units = model_.units()};
-    parts.slots_of_shards =
-        std::min(1.0, static_cast<double>(options_.slots) / static_cast<double>(stats.nvme_shards));
-    auto start = SteadyClock::now();
-    HEADRACE_TRY(player_.forward(pass));
-    parts.forward = seconds_since(start);
-    start = SteadyClock::now();
-    HEADRACE_TRY(player_.backward(pass));
-    parts.backward = seconds_since(start);
-    HEADRACE_TRY(player_.wait_for_gradients());
-    HEADRACE_TRY(model_.engine().drop_gradients());
-    return parts;
-  }
-
-  Status train_once(double pass) {
-    HEADRACE_TRY(player_.forward(pass));
-    HEADRACE_TRY(player_.backward(pass));
-    HEADRACE_ASSIGN(const StepReport report, model_.step());
-    done_ = report.done;
-    return {};
-  }
-
-  const TrainBenchOptions& options_;
-  Model& model_;
-  Player player_;
-  double io_ = 0;
-  Event done_;
-};
 
 }  // namespace
 
 TrainBenchOptions quick_train_bench() {
   TrainBenchOptions options;
-  options.state_bytes = 192 * kMiB;
-  options.shard_bytes = 4 * kMiB;
+  options.state_bytes = 96 * kMiB;
+  options.shard_bytes = 3 * kMiB;
   options.steps = 4;
   return options;
 }
 
-double best_step_seconds(const StepParts& parts) {
-  const double io = parts.io * (1 - parts.slots_of_shards) + parts.forward / parts.units;
-  return parts.backward + std::max(parts.forward, io);
+Status train_rows(Platform& platform, const TrainBenchOptions& options, Report& report) {
+  const ModelOptions wanted = model_options(options, StateHome::nvme);
+  HEADRACE_ASSIGN(const Pages gradient, Model::allocate_gradient(wanted));
+  StepParts parts{.units = options.units};
+  HEADRACE_ASSIGN(parts.update, measure_update(platform, options, gradient));
+  HEADRACE_ASSIGN(Model model, Model::open(platform, wanted, gradient));
+  HEADRACE_ASSIGN(parts.io, measure_io(model, options.format));
+  const Stats stats = model.engine().stats();
+  parts.slots_of_shards =
+      std::min(1.0, static_cast<double>(options.slots) / static_cast<double>(stats.nvme_shards));
+  report.notes.push_back(stats.placement);
+  for (const double ratio : options.io_over_forward)
+    HEADRACE_TRY(train_row(platform, options, model, parts, ratio, report));
+  return model.engine().close(std::chrono::seconds(60));
+}
+
+Status links_row(Platform& platform, const TrainBenchOptions& options, Report& report) {
+  const ModelOptions wanted = model_options(options, StateHome::hbm);
+  HEADRACE_ASSIGN(const Pages gradient, Model::allocate_gradient(wanted));
+  HEADRACE_ASSIGN(Model model, Model::open(platform, wanted, gradient));
+  const Stats stats = model.engine().stats();
+  const std::uint64_t bytes = stats.held.hbm_state;  // up; what the slots hold already is not down
+  HEADRACE_TRY(model.timed_step().status());         // warms up
+  std::vector<Round> rounds;
+  for (std::size_t step = 0; step < options.steps; ++step) {
+    HEADRACE_ASSIGN(const double alone, time_link(platform, bytes, bytes / stats.shards));
+    HEADRACE_ASSIGN(const StepSample sample, model.timed_step());
+    rounds.push_back({sample.seconds, alone});
+  }
+  report.rows.push_back(time_row(fmt::format("links.{}", name_of(options.format)), rounds));
+  return model.engine().close(std::chrono::seconds(60));
 }
 
 Result<Report> bench_train(const TrainBenchOptions& options) {
   Report report;
   const auto messages = std::make_shared<Messages>();
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, open_platform(options, messages));
-  const ModelOptions wanted = model_options(options);
-  HEADRACE_ASSIGN(const Pages gradient, Model::allocate_gradient(wanted));
-  HEADRACE_ASSIGN(Model model, Model::open(*platform, wanted, gradient));
-  TrainBench bench(options, *platform, model);
-  HEADRACE_TRY(bench.measure_io());
-  for (const double ratio : options.io_over_forward) {
-    HEADRACE_ASSIGN(Row row, bench.row(ratio));
-    report.rows.push_back(std::move(row));
-  }
-  HEADRACE_TRY(model.engine().close(std::chrono::seconds(60)));
+  HEADRACE_TRY(train_rows(*platform, options, report));
+  HEADRACE_TRY(links_row(*platform, options, report));
   append(report.notes, *messages);
   return report;
 }

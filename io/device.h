@@ -49,12 +49,16 @@ struct MemoryUse {
 
 using LaneFactory = std::function<std::unique_ptr<Lane>(LaneOptions)>;
 
+// For simulation: `plain` is small ordinary memory, host and device alike; `addresses` faults when
+// it is touched, and costs nothing.
+enum class HostMemoryKind : std::uint8_t { pages, plain, addresses };
+
 struct HostDeviceOptions {
   std::uint64_t copy_bytes_per_second = 0;  // per stream; 0: as fast as memcpy
   std::uint64_t device_bytes = std::uint64_t{1} << 40;
   std::uint64_t host_bytes = std::uint64_t{1} << 62;  // the budget for host memory
-  bool plain_memory = false;  // small ordinary memory, host and device alike: for simulation
-  LaneFactory make_lane;      // empty: Lane::threaded
+  HostMemoryKind memory = HostMemoryKind::pages;
+  LaneFactory make_lane;                             // empty: Lane::threaded
   std::function<void(std::string_view)> on_message;  // warnings, each once (no huge pages, ...)
 };
 

@@ -125,7 +125,11 @@ class HostDevice final : public Device {
 
  private:
   Result<MemView> do_allocate(Home home, std::size_t size, int numa_node) override {
-    if (options_.plain_memory) return plain_memory(home, size);
+    if (options_.memory == HostMemoryKind::plain) return plain_memory(home, size);
+    if (options_.memory == HostMemoryKind::addresses) {
+      HEADRACE_ASSIGN(const Bytes pages, reserve_pages(size));
+      return MemView(pages.data(), pages.size(), home);
+    }
     if (home == Home::host) {
       HEADRACE_ASSIGN(const Bytes pages, map_pages(size, numa_node));
       look_at_pages(pages);
@@ -137,8 +141,10 @@ class HostDevice final : public Device {
   }
 
   void do_free(MemView memory) override {
-    if (options_.plain_memory)
+    if (options_.memory == HostMemoryKind::plain)
       std::free(memory.data);
+    else if (options_.memory == HostMemoryKind::addresses)
+      unmap_pages(Bytes(memory.data, memory.size));
     else if (memory.home == Home::host)
       unmap_pages(memory.bytes());
     else
@@ -150,8 +156,8 @@ class HostDevice final : public Device {
     LaneOptions lane;
     lane.name = std::move(name);
     lane.bytes_per_second = options_.copy_bytes_per_second;
-    return std::make_unique<HostStream>(make(std::move(lane)),
-                                        options_.plain_memory ? nullptr : &hidden_);
+    return std::make_unique<HostStream>(
+        make(std::move(lane)), options_.memory == HostMemoryKind::pages ? &hidden_ : nullptr);
   }
 
   void look_at_pages(ConstBytes pages) {

@@ -159,6 +159,13 @@ std::size_t page_alignment(std::size_t size) noexcept {
   return size >= kHugePageBytes ? kHugePageBytes : std::max(kPageBytes, std::bit_ceil(size));
 }
 
+Result<Bytes> reserve_pages(std::size_t size) {
+  HEADRACE_CHECK(size > 0);
+  if (size > kMostBytes) return no_memory(size, ENOMEM);
+  HEADRACE_ASSIGN(std::byte * begin, reserve_addresses(whole_pages(size), page_alignment(size)));
+  return Bytes(begin, size);
+}
+
 Result<Bytes> map_pages(std::size_t size, int numa_node) {
   HEADRACE_CHECK(size > 0);
   if (size > kMostBytes) return no_memory(size, ENOMEM);

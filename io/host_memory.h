@@ -21,6 +21,8 @@ std::size_t page_alignment(std::size_t size) noexcept;
 // (-1: anywhere). Code::out_of_memory when the machine does not give them; Code::invalid for a node
 // that is not there; size must not be zero.
 Result<Bytes> map_pages(std::size_t size, int numa_node);
+// Addresses alone, aligned the same: whoever touches them faults. Costs no memory.
+Result<Bytes> reserve_pages(std::size_t size);
 void unmap_pages(Bytes pages) noexcept;
 
 // Of the mappings that hold `pages`, the share that lies in huge pages (1: all).

@@ -160,7 +160,7 @@ Status Lane::perform(Item& item) {
   if (how.ok() && item.cancelled)
     how = Status(Code::cancelled,
                  fmt::format("'{}' was dropped from lane {}", item.task.name, *name_));
-  if (how.ok() && item.task.body) how = item.task.body();
+  if (how.ok() && item.task.body && !options_.dry) how = item.task.body();
   item.task.body = nullptr;  // what it holds is let go before the event fires
   return how;
 }

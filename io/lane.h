@@ -45,6 +45,7 @@ struct LaneOptions {
   std::function<void()> on_start;            // on the lane's thread, first: binding, priority
   Clock* clock = nullptr;                    // must outlive the lane; null: real time
   Trace* trace = nullptr;                    // must outlive the lane
+  bool dry = false;                          // tasks take their time, and nothing is done
   std::function<void(const Lane&)> on_gone;  // first thing in the destructor
 };
 

@@ -125,7 +125,7 @@ std::unique_ptr<Platform> Platform::simulate(SimulationOptions options) {
   device.copy_bytes_per_second = options.copy_bytes_per_second;
   device.host_bytes = options.host_bytes;
   device.device_bytes = options.device_bytes;
-  device.plain_memory = true;
+  device.memory = options.dry ? HostMemoryKind::addresses : HostMemoryKind::plain;
   state->open_device(std::move(device));
   return std::unique_ptr<Platform>(new Platform(std::move(state)));
 }

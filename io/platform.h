@@ -51,6 +51,9 @@ struct SimulationOptions {
   EngineWrapper wrap_engine;
   std::uint64_t host_bytes = std::uint64_t{1} << 62;
   std::uint64_t device_bytes = std::uint64_t{1} << 40;
+  // Nothing is done, it only takes its time: bodies of tasks are not called, memory is addresses
+  // that nothing backs, files keep no bytes. For planning at sizes that no machine need have.
+  bool dry = false;
   bool trace = false;
 };
 

@@ -48,17 +48,23 @@ Result<OpenFile> SimulatedDisk::open(const FileSpec& spec) {
       return Status(Code::out_of_space,
                     fmt::format("{} asked of the simulated disk, {} are free",
                                 format_bytes(spec.size), format_bytes(free_bytes())));
-    content = std::make_shared<Content>(spec.size);
+    content = std::make_shared<Content>();
+    resize(*content, spec.size);
     if (!unnamed) names_[name] = content;
   }
   OpenFile opened;
   opened.handle = next_handle_++;
-  opened.size = content->size();
+  opened.size = content->size;
   opened.alignment = std::max({1U, spec.alignment, spec.direct ? alignment_ : 1U});
   opened.direct = spec.direct;
   opened.name = unnamed ? fmt::format("scratch file in {}", name) : name;
   open_[opened.handle] = {std::move(content), opened.alignment};
   return opened;
+}
+
+void SimulatedDisk::resize(Content& content, std::uint64_t size) const {
+  content.size = size;
+  if (keeps_) content.bytes.resize(size);
 }
 
 void SimulatedDisk::close(int handle) { open_.erase(handle); }
@@ -74,9 +80,9 @@ std::int64_t SimulatedDisk::read(int handle, std::uint64_t offset, Bytes to) con
   if (at == open_.end()) return -EBADF;
   if (const std::int64_t error = misfit(at->second, offset, to); error != 0) return error;
   const Content& content = *at->second.content;
-  if (offset >= content.size()) return 0;
-  const std::size_t size = std::min(to.size(), content.size() - offset);
-  if (size > 0) std::memcpy(to.data(), content.data() + offset, size);
+  if (offset >= content.size) return 0;
+  const std::size_t size = std::min(to.size(), content.size - offset);
+  if (size > 0 && keeps_) std::memcpy(to.data(), content.bytes.data() + offset, size);
   return static_cast<std::int64_t>(size);
 }
 
@@ -85,11 +91,11 @@ std::int64_t SimulatedDisk::write(int handle, std::uint64_t offset, ConstBytes f
   if (at == open_.end()) return -EBADF;
   if (const std::int64_t error = misfit(at->second, offset, from); error != 0) return error;
   Content& content = *at->second.content;
-  if (const std::uint64_t end = offset + from.size(); end > content.size()) {
-    if (end - content.size() > free_bytes()) return -ENOSPC;
-    content.resize(end);
+  if (const std::uint64_t end = offset + from.size(); end > content.size) {
+    if (end - content.size > free_bytes()) return -ENOSPC;
+    resize(content, end);
   }
-  if (!from.empty()) std::memcpy(content.data() + offset, from.data(), from.size());
+  if (!from.empty() && keeps_) std::memcpy(content.bytes.data() + offset, from.data(), from.size());
   return static_cast<std::int64_t>(from.size());
 }
 
@@ -168,7 +174,7 @@ std::uint64_t SimulatedDisk::free_bytes() const {
   for (const auto& [name, content] : names_) kept.insert(content.get());
   for (const auto& [handle, open] : open_) kept.insert(open.content.get());
   std::uint64_t used = 0;
-  for (const Content* content : kept) used += content->size();
+  for (const Content* content : kept) used += content->size;
   return used < capacity_ ? capacity_ - used : 0;
 }
 

@@ -18,8 +18,9 @@ namespace headrace {
 
 class SimulatedDisk {
  public:
-  SimulatedDisk(std::uint64_t capacity, std::uint32_t alignment)
-      : capacity_(capacity), alignment_(alignment) {}
+  // Without `keeps`, files have sizes and no bytes: what is read is whatever was there.
+  SimulatedDisk(std::uint64_t capacity, std::uint32_t alignment, bool keeps = true)
+      : capacity_(capacity), alignment_(alignment), keeps_(keeps) {}
 
   // With its parents; what is there stays.
   void make_folders(const std::filesystem::path& folder);
@@ -37,18 +38,23 @@ class SimulatedDisk {
   std::uint64_t free_bytes() const;
 
  private:
-  using Content = std::vector<std::byte>;
+  struct Content {
+    std::uint64_t size = 0;
+    std::vector<std::byte> bytes;  // as many, or none
+  };
   struct Open {
     std::shared_ptr<Content> content;
     std::uint32_t alignment = 1;
   };
   std::int64_t misfit(const Open& open, std::uint64_t offset, ConstBytes memory) const;
+  void resize(Content& content, std::uint64_t size) const;
   bool has_children(const std::string& folder) const;
   Status rename_file(const std::string& from, const std::string& to);
   Status rename_folder(const std::string& from, const std::string& to);
 
   const std::uint64_t capacity_;
   const std::uint32_t alignment_;
+  const bool keeps_;
   std::set<std::string> folders_ = {"/"};
   std::map<std::string, std::shared_ptr<Content>> names_;
   std::map<int, Open> open_;  // keeps what has no name any more

@@ -19,10 +19,13 @@ class SimulatedWorld : public World {
                options.disk_latency, 0},
         wrap_engine_(options.wrap_engine),
         parts_(std::move(parts)),
-        disk_(std::make_shared<SimulatedDisk>(options.disk_bytes, options.disk_alignment)),
+        disk_(std::make_shared<SimulatedDisk>(options.disk_bytes, options.disk_alignment,
+                                              !options.dry)),
+        dry_(options.dry),
         random_(options.seed) {}
 
   std::unique_ptr<Lane> make_lane(LaneOptions options) override {
+    options.dry = dry_;
     std::unique_ptr<Lane> lane = Lane::manual(complete(std::move(options), parts_));
     parts_.lanes->add(*lane);
     return lane;
@@ -100,6 +103,7 @@ class SimulatedWorld : public World {
   const EngineWrapper wrap_engine_;
   const WorldParts parts_;
   const std::shared_ptr<SimulatedDisk> disk_;
+  const bool dry_;
   std::mt19937_64 random_;
   std::map<std::string, std::uint64_t> drives_;
   std::vector<IoQueue*> queues_;  // the platform's

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "bench/model.h"
-#include "bench/train_bench.h"
 #include "tests/io/temporary_folder.h"
 
 namespace headrace::bench {
@@ -34,6 +33,7 @@ StepBenchOptions tiny(const TemporaryFolder& folder) {
   options.dram_bytes = 2 * kMiB;
   options.shard_bytes = 256 * kKiB;
   options.rounds = 2;
+  options.threads = 1;
   options.raw_file_bytes = 16 * kMiB;
   options.raw_bytes = 8 * kMiB;
   return options;
@@ -61,8 +61,10 @@ TEST(StepBench, CountsExactlyTheBytesThatEachFormatNeeds) {
 
 // The state hash after some of the steps that are measured.
 std::uint64_t hash_after_steps(Platform& platform, const EngineOptions& engine, double max_norm) {
-  const ModelOptions options{
-      .engine = engine, .state_bytes = 3 * kMiB, .units = 5, .max_norm = max_norm};
+  const ModelOptions options{.engine = engine,
+                             .unit_elements = unit_elements(3 * kMiB, 5, engine.format),
+                             .units = 5,
+                             .max_norm = max_norm};
   const Result<Pages> gradient = Model::allocate_gradient(options);
   Result<Model> model = Model::open(platform, options, *gradient);
   EXPECT_TRUE(model.ok()) << model.status().to_string();
@@ -76,41 +78,17 @@ TEST(StepBench, StepsOnNvmeAreThoseInDramBitForBit) {
   const TemporaryFolder folder;
   const auto platform = *Platform::open();
   for (const StateFormat format : {StateFormat::fp32, StateFormat::split}) {
-    const EngineOptions in_dram{.format = format, .state = StateHome::dram};
+    const EngineOptions in_dram{.format = format, .state = StateHome::dram, .threads = 1};
     const EngineOptions on_nvme{.format = format,
                                 .state = StateHome::nvme,
                                 .dram_bytes = kMiB,
                                 .nvme_paths = {folder.path()},
-                                .shard_bytes = 128 * kKiB};
+                                .shard_bytes = 128 * kKiB,
+                                .threads = 1};
     const std::uint64_t wanted = hash_after_steps(*platform, in_dram, 1);
     EXPECT_EQ(hash_after_steps(*platform, on_nvme, 1), wanted);
     EXPECT_NE(hash_after_steps(*platform, on_nvme, 0), wanted);  // so clipping does something
   }
-}
-
-TEST(TrainBench, FormulaIsTheOneOfTheLazyStep) {
-  const StepParts hidden{
-      .forward = 10, .backward = 20, .io = 8, .slots_of_shards = 0.25, .units = 10};
-  EXPECT_DOUBLE_EQ(best_step_seconds(hidden), 30);
-  const StepParts exposed{
-      .forward = 10, .backward = 20, .io = 40, .slots_of_shards = 0.25, .units = 10};
-  EXPECT_DOUBLE_EQ(best_step_seconds(exposed), 20 + 30 + 1);
-}
-
-TEST(TrainBench, HasARowForEachRatioAskedFor) {
-  const TemporaryFolder folder;
-  TrainBenchOptions options;
-  options.folder = folder.path();
-  options.state_bytes = 6 * kMiB;
-  options.shard_bytes = 128 * kKiB;
-  options.io_over_forward = {1, 2};
-  options.steps = 2;
-  const Result<Report> report = bench_train(options);
-  ASSERT_TRUE(report.ok()) << report.status().to_string();
-  const auto rows = by_name(*report);
-  ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows.at("train.split.io1").samples.size(), 2u);
-  EXPECT_GT(rows.at("train.split.io2").bound, 0);
 }
 
 }  // namespace

@@ -333,5 +333,57 @@ TEST(Simulation, WorkQueuedInDependencyOrderNeverDeadlocks) {
   }
 }
 
+// A read, a task that takes a millisecond more than it does, and a write of `size` each, 8 times
+// over the same memory. Gives the virtual time.
+Nanoseconds time_of_chain(const SimulationOptions& options, std::uint64_t size, int& bodies) {
+  const auto platform = Platform::simulate(options);
+  IoQueue& queue = *platform->queue_for("/disk").value();
+  const File file = scratch_file(queue, "/disk", size);
+  const Memory memory = platform->device().allocate(Home::host, size).value();
+  Event last;
+  for (int i = 0; i < 8; ++i) {
+    Task task;
+    task.at_least = milliseconds(1);
+    task.body = [&bodies] {
+      ++bodies;
+      return Status();
+    };
+    const Event loaded = queue.read(file, 0, memory.view().bytes(), last);
+    const Event worked = platform->optimizer_lane().run(std::move(task), loaded);
+    last = queue.write(file, 0, memory.view().bytes(), worked);
+  }
+  EXPECT_TRUE(platform->wait(last, seconds(7'200)).ok());
+  return platform->clock().now();
+}
+
+TEST(Simulation, ADryRunTakesTheSameTimeAndDoesNothing) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    SimulationOptions options = plain_rates(seed);
+    options.disk_latency = std::chrono::microseconds(80);
+    int bodies = 0;
+    const Nanoseconds wet = time_of_chain(options, kMiB, bodies);
+    EXPECT_EQ(bodies, 8);
+    options.dry = true;
+    EXPECT_EQ(time_of_chain(options, kMiB, bodies), wet) << seed;
+    EXPECT_EQ(bodies, 8);
+  }
+}
+
+TEST(Simulation, ADryRunMayBeLargerThanAnyMachine) {
+  SimulationOptions options = plain_rates(1);
+  options.dry = true;
+  options.disk_bytes = 64 * 1024 * kGiB;
+  options.queue.chunk_bytes = kGiB;
+  options.queue.in_flight_bytes = 4 * kGiB;
+  int bodies = 0;
+  const Nanoseconds time = time_of_chain(options, 256 * kGiB, bodies);
+  EXPECT_NEAR(std::chrono::duration<double>(time).count(), 16 * 274.877906944 + 0.008, 0.001);
+  const auto platform = Platform::simulate(options);
+  const Result<Memory> above = platform->device().allocate(Home::device, 512 * kGiB);
+  ASSERT_TRUE(above.ok()) << above.status().to_string();
+  EXPECT_EQ(above->view().home, Home::device);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(above->view().data) % (2 * kMiB), 0u);
+}
+
 }  // namespace
 }  // namespace headrace

@@ -1,0 +1,115 @@
+#include "bench/train_bench.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "bench/training.h"
+#include "tests/io/temporary_folder.h"
+
+namespace headrace::bench {
+namespace {
+
+std::map<std::string, Row> by_name(const Report& report) {
+  std::map<std::string, Row> rows;
+  for (const Row& row : report.rows) rows[row.name] = row;
+  return rows;
+}
+
+TEST(Training, FormulaIsTheOneOfTheLazyStep) {
+  StepParts parts{.forward = 10, .backward = 20, .io = 8, .slots_of_shards = 0.25, .units = 10};
+  EXPECT_DOUBLE_EQ(best_step_seconds(parts), 20 + 10);
+  parts.io = 40;
+  EXPECT_DOUBLE_EQ(best_step_seconds(parts), 20 + 30 + 1);
+  parts.in_dram = 0.5;
+  EXPECT_DOUBLE_EQ(best_step_seconds(parts), 20 + 15 + 1);
+  parts.micro_batches = 3;
+  EXPECT_DOUBLE_EQ(best_step_seconds(parts), 3 * 20 + 2 * 10 + 15 + 1);
+  parts.update = 7;
+  EXPECT_DOUBLE_EQ(best_step_seconds(parts), 3 * 20 + 2 * 10 + 15 + 1);
+  parts.shared_cores = true;
+  EXPECT_DOUBLE_EQ(best_step_seconds(parts), 3 * 20 + 2 * 10 + 10 + 7);
+}
+
+TEST(Training, ShareThatHidesIsTheLeastWithWhichTheUpdateTakesNoTime) {
+  StepParts parts{.forward = 10, .backward = 20, .io = 40, .slots_of_shards = 0.25, .units = 10};
+  parts.in_dram = share_that_hides(parts);
+  EXPECT_DOUBLE_EQ(parts.in_dram, 0.7);
+  EXPECT_DOUBLE_EQ(best_step_seconds(parts), 30);
+  parts.in_dram -= 0.01;
+  EXPECT_GT(best_step_seconds(parts), 30.1);
+  parts.io = 4;
+  EXPECT_EQ(share_that_hides(parts), 0);
+}
+
+// 24 equal units, 48 shards, 3 slots, in virtual time. No rate is that of the machine.
+TrainBenchOptions small() {
+  TrainBenchOptions options;
+  options.folder = "/disk0";
+  options.io_over_forward = {0.3, 0.6, 1, 1.5, 3};
+  options.state_bytes = 48 * 10 * kShardElements;
+  options.shard_bytes = 10 * kShardElements;
+  options.steps = 3;
+  return options;
+}
+
+// Transfers of a shard take 10 ms, an update 1 ms.
+SimulationOptions slow(std::uint64_t seed) {
+  SimulationOptions options;
+  options.seed = seed;
+  options.disk_read_bytes_per_second = 100 * 10 * kShardElements;
+  options.disk_write_bytes_per_second = options.disk_read_bytes_per_second;
+  options.copy_bytes_per_second = options.disk_read_bytes_per_second;
+  options.update_bytes_per_second = 24 * 1000 * kShardElements;
+  options.queue.chunk_bytes = 4 * kKiB;
+  options.queue.in_flight_bytes = 40 * kKiB;
+  return options;
+}
+
+TEST(TrainBench, InVirtualTimeAStepIsTheFormulaWithinTwoPercent) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    SCOPED_TRACE(seed);
+    const auto platform = Platform::simulate(slow(seed));
+    Report report;
+    const Status status = train_rows(*platform, small(), report);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_EQ(report.rows.size(), 5u);
+    for (const Row& row : report.rows)
+      EXPECT_LE(row.value, 1.02 * row.bound) << row.name << ": " << row.value << " s";
+  }
+}
+
+TEST(TrainBench, InVirtualTimeThePipelineIsItsSlowestLinkWithinTwoPercent) {
+  const auto platform = Platform::simulate(slow(1));
+  Report report;
+  TrainBenchOptions options = small();
+  options.state_bytes *= 2;
+  const Status status = links_row(*platform, options, report);
+  ASSERT_TRUE(status.ok()) << status.to_string();
+  const Row& row = by_name(report).at("links.split");
+  EXPECT_LE(row.value, 1.02 * row.bound) << row.value << " s";
+  EXPECT_GE(row.value, row.bound);
+}
+
+TEST(TrainBench, HasARowForEachRatioAskedForAndOneForLinks) {
+  const TemporaryFolder folder;
+  TrainBenchOptions options;
+  options.folder = folder.path();
+  options.state_bytes = 6 * kMiB;
+  options.shard_bytes = 128 * kKiB;
+  options.io_over_forward = {1, 2};
+  options.steps = 2;
+  options.threads = 1;
+  const Result<Report> report = bench_train(options);
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  const auto rows = by_name(*report);
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows.at("train.split.io1").samples.size(), 2u);
+  EXPECT_GT(rows.at("train.split.io2").bound, 0);
+  EXPECT_GT(rows.at("links.split").bound, 0);
+  EXPECT_TRUE(folder.empty());
+}
+
+}  // namespace
+}  // namespace headrace::bench
