@@ -18,7 +18,7 @@ class RateLimitedEngine final : public WrappingEngine {
       : WrappingEngine(std::move(inner), clock), limit_(limit) {}
 
   std::string describe() const override {
-    return fmt::format("{}, limited to {}/s read and {}/s written", inner().describe(),
+    return fmt::format("{}, reads {}, writes {}", inner().describe(),
                        rate_text(limit_.read_bytes_per_second),
                        rate_text(limit_.write_bytes_per_second));
   }
@@ -26,7 +26,7 @@ class RateLimitedEngine final : public WrappingEngine {
 
  private:
   static std::string rate_text(std::uint64_t bytes_per_second) {
-    return bytes_per_second == 0 ? "any" : format_bytes(bytes_per_second);
+    return bytes_per_second == 0 ? "unlimited" : format_bytes(bytes_per_second) + "/s";
   }
   Nanoseconds service_time(const Transfer& transfer) const;
   void completed(const Completion& completion) override;
