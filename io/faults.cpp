@@ -25,6 +25,11 @@ std::uint64_t FaultScript::struck() const {
   return struck_;
 }
 
+std::uint64_t FaultScript::seen(Direction direction) const {
+  const std::lock_guard lock(mutex_);
+  return seen_[static_cast<std::size_t>(direction)];
+}
+
 bool FaultScript::next(Direction direction, Fault& fault) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t number = seen_[static_cast<std::size_t>(direction)]++;

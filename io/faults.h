@@ -41,6 +41,8 @@ class FaultScript {
   void add(const Fault& fault);
   void clear();
   std::uint64_t struck() const;
+  // Transfers of this direction so far: what Fault::first counts.
+  std::uint64_t seen(Direction direction) const;
 
   // For the engine: the fault that strikes this transfer, if any; counts it.
   bool next(Direction direction, Fault& fault);

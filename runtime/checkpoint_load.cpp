@@ -187,7 +187,7 @@ Status apply(EngineParts& parts, Load& load) {
     parts.gradients->clear();
     parts.leases->forget();
     parts.filling = false;
-    parts.last_step = {};
+    parts.changes.clear();
     parts.poisoned = {};
   }
   const Status how = wait_for_each(parts, changes);

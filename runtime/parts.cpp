@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace headrace {
 
 Status EngineParts::poison(const Status& why) {
@@ -20,10 +18,11 @@ Status EngineParts::check_usable() {
     return Status(Code::invalid, "the engine is not sealed: call seal() first");
   if (phase == Phase::closed) return Status(Code::invalid, "the engine is closed");
   if (busy) return Status(Code::invalid, "another call that must be alone is running: wait for it");
-  if (last_step.done()) {
-    const Status how = std::exchange(last_step, {}).status();
-    if (!how.ok()) return poison(how);
-  }
+  std::erase_if(changes, [this](const Event& change) {
+    if (!change.done()) return false;
+    if (const Status how = change.status(); !how.ok()) static_cast<void>(poison(how));
+    return true;
+  });
   return poisoned;
 }
 

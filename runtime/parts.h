@@ -71,8 +71,8 @@ struct EngineParts {
   std::vector<Slot> staging;  // blocks of checkpoints: only memory, never hold a shard
   std::unique_ptr<Gradients> gradients;
   std::unique_ptr<ParamCache> leases;
-  Event last_step;       // of everything that the last step queued
-  bool filling = false;  // the first slots were filled early for the next step
+  std::vector<Event> changes;  // steps and writes whose end was not seen yet
+  bool filling = false;        // the first slots were filled early for the next step
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
 };

@@ -170,7 +170,9 @@ Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, Con
     store(shard, slot, changed, context);
     writes.push_back(shard.settled);
   }
-  return Event::all(writes);
+  const Event done = Event::all(writes);
+  parts.changes.push_back(done);
+  return done;
 }
 
 }  // namespace headrace

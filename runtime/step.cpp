@@ -51,6 +51,12 @@ Task update(Shard& shard, std::byte* state, const Gradients& gradients, const St
           .owner = context.owner};
 }
 
+// False too when the read that was to fill it has failed: it may be tried again.
+bool holds(const Slot& slot, const Shard& shard) {
+  const bool failed = slot.loaded.done() && !slot.loaded.status().ok();
+  return slot.holds == Held{shard.id, shard.epoch} && !failed;
+}
+
 // The slots, those first that hold what the first shards need: what was read during backward is
 // used, whatever subset of the shards has a gradient.
 std::vector<Slot*> in_order_of_use(std::span<Shard* const> shards, std::span<Slot> slots) {
@@ -60,9 +66,8 @@ std::vector<Slot*> in_order_of_use(std::span<Shard* const> shards, std::span<Slo
   std::size_t next = 0;
   for (std::size_t s = 0; s < shards.size() && next < slots.size(); ++s) {
     if (shards[s]->in_place) continue;
-    const Held wanted{shards[s]->id, shards[s]->epoch};
     const auto holder = std::find_if(rest.begin() + static_cast<std::ptrdiff_t>(next), rest.end(),
-                                     [&](const Slot* slot) { return slot->holds == wanted; });
+                                     [&](const Slot* slot) { return holds(*slot, *shards[s]); });
     if (holder != rest.end())
       std::iter_swap(rest.begin() + static_cast<std::ptrdiff_t>(next), holder);
     ++next;
@@ -99,9 +104,8 @@ void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context)
 }
 
 Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context) {
-  const Held wanted{shard.id, shard.epoch};
   const auto holder = std::find_if(slots.begin(), slots.end(),
-                                   [&](const Slot& slot) { return slot.holds == wanted; });
+                                   [&](const Slot& slot) { return holds(slot, shard); });
   if (holder != slots.end()) return *holder;
   Slot& slot = slots[shard.id % slots.size()];
   load(shard, slot, context);
@@ -115,8 +119,7 @@ Event update_all(std::span<Shard* const> shards, std::span<Slot> slots, Gradient
   std::size_t k = 0;
   for (Shard* shard : shards) {
     Slot* const slot = shard->in_place ? nullptr : order[k++ % order.size()];
-    if (slot != nullptr && slot->holds != Held{shard->id, shard->epoch})
-      load(*shard, *slot, context);
+    if (slot != nullptr && !holds(*slot, *shard)) load(*shard, *slot, context);
     const Event there =
         slot != nullptr ? Event::all({slot->loaded, shard->settled}) : shard->settled;
     std::byte* const state = (slot != nullptr ? slot->state : shard->state).region().view().data;

@@ -81,7 +81,7 @@ void apply(EngineParts& parts, const StepOptions& options, StepReport& report) {
   const std::vector<Shard*> shards = shards_with_gradient(parts);
   report.done = update_all(shards, parts.slots, *parts.gradients, scalars, context);
   report.applied = true;
-  parts.last_step = report.done;
+  parts.changes.push_back(report.done);
   parts.leases->forget();
   parts.filling = false;
   ++parts.steps;

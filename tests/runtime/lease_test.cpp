@@ -115,7 +115,7 @@ TEST_P(Leases, LieWhereTheirHomeSays) {
 TEST_P(Leases, MoveAndReleaseOnce) {
   Lease first = running_->acquire(UnitId{1}).value();
   Lease second = std::move(first);
-  first.release();
+  first.release();  // NOLINT(bugprone-use-after-move): moved-from is empty
   EXPECT_EQ(running_->step(step_options()).status().code(), Code::invalid);
   second = running_->acquire(UnitId{2}).value();  // the old one is let go
   EXPECT_NE(running_->step(step_options()).status().message().find("unit 2"),
