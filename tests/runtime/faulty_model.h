@@ -11,8 +11,8 @@ namespace headrace::small {
 struct Faulty {
   // `drain`: how long the platform's destruction waits for what never completes.
   explicit Faulty(GroundKind kind, std::uint64_t seed = 1) {
-    const EngineWrapper wrap = [this](std::unique_ptr<IoEngine> inner) {
-      return faulty_engine(std::move(inner), script, &platform->clock());
+    const EngineWrapper wrap = [faults = script](std::unique_ptr<IoEngine> inner, Clock& clock) {
+      return faulty_engine(std::move(inner), faults, &clock);
     };
     if (kind == GroundKind::simulated) {
       SimulationOptions options;
