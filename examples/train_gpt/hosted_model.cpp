@@ -31,6 +31,8 @@ EngineOptions engine_options(const Options& options) {
   to.state = options.state;
   to.dram_bytes = options.dram_bytes.value_or(0);
   to.nvme_paths = options.nvme_folders;
+  // What a budget does not hold then goes to an unnamed file where the program was started.
+  if (options.state == headrace::StateHome::automatic && options.dram_bytes) to.nvme_paths = {"."};
   to.slots = static_cast<int>(options.slots);
   to.threads = static_cast<int>(options.threads);
   // Enough for any format and all padding; the engine takes what it needs.

@@ -1,4 +1,6 @@
 // train_gpt: see --help.
+#include <unistd.h>
+
 #include <cstdio>
 #include <fstream>
 
@@ -39,6 +41,19 @@ Status write_file(const std::filesystem::path& path, const std::string& text) {
   return file ? Status() : Status(Code::io, fmt::format("{}: cannot be written", path.string()));
 }
 
+// Whether the files asked for can lie where they shall, before hours are spent on them.
+Status check_outputs(const Options& options) {
+  for (const std::filesystem::path& file : {options.export_file, options.trace, options.json}) {
+    if (file.empty()) continue;
+    const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+    if (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK) != 0) {
+      return {Code::invalid, fmt::format("{}: {} is no folder that can be written to",
+                                         file.string(), folder.string())};
+    }
+  }
+  return {};
+}
+
 // What is worth its time only when the run came to its end.
 Status finish(Trainer& trainer, const Options& options) {
   HEADRACE_TRY(trainer.evaluate());
@@ -50,6 +65,7 @@ Status finish(Trainer& trainer, const Options& options) {
 }
 
 headrace::Result<bool> run(const Options& options) {
+  HEADRACE_TRY(check_outputs(options));
   HEADRACE_ASSIGN(const Text text, Text::read(options.data));
   headrace::PlatformOptions platform_options;
   platform_options.trace = !options.trace.empty();
@@ -63,10 +79,12 @@ headrace::Result<bool> run(const Options& options) {
   // Before what follows adds to it.
   if (!options.trace.empty()) HEADRACE_TRY(platform->trace()->write(options.trace).with("--trace"));
   const bool stopped = interrupted();
+  const Status saved = trainer->save_last();
   if (!stopped) HEADRACE_TRY(finish(*trainer, options));
   HEADRACE_ASSIGN(const RunReport report, trainer->report());
   if (!options.json.empty()) HEADRACE_TRY(write_file(options.json, to_json(report)).with("--json"));
   fmt::print("{}", to_table(report));
+  HEADRACE_TRY(saved);
   return stopped;
 }
 

@@ -72,7 +72,9 @@ void add_training(CLI::App& app, Options& options) {
 }
 
 void add_state(CLI::App& app, Options& options, Raw& raw) {
-  app.add_option("--state", raw.state, "where master weights and moments live")
+  app.add_option("--state", raw.state,
+                 "where master weights and moments live; auto: in DRAM as far as --dram goes, "
+                 "then in an unnamed file in the current folder")
       ->take_last()
       ->capture_default_str()
       ->type_name("dram|hbm|nvme:FOLDER[,FOLDER]|auto");
@@ -94,7 +96,7 @@ void add_files(CLI::App& app, Options& options) {
          whole_number);
   path(app, "--resume", options.resume, "go on from this checkpoint", "FOLDER");
   path(app, "--export", options.export_file, "weights as safetensors, at the end", "FILE");
-  path(app, "--trace", options.trace, "Chrome trace of the last steps, opens in Perfetto", "FILE");
+  path(app, "--trace", options.trace, "Chrome trace of the run, opens in Perfetto", "FILE");
   path(app, "--json", options.json, "everything measured", "FILE");
 }
 

@@ -130,12 +130,14 @@ Status Trainer::train(const TrainerHooks& hooks) {
                exposed_seconds_.back()});
     const bool last = step == options_.steps || report_.interrupted;
     if (!last && options_.save_every > 0 && step % options_.save_every == 0) {
-      HEADRACE_TRY(save(step));
+      const Status saved = save(step);
+      if (!saved.ok()) fmt::print(stderr, "train_gpt: step {}: {}\n", step, saved.message());
     }
   }
-  HEADRACE_TRY(settle());
-  return options_.save.empty() ? Status() : save(report_.last_step);
+  return settle();
 }
+
+Status Trainer::save_last() { return options_.save.empty() ? Status() : save(report_.last_step); }
 
 Status Trainer::train_step(std::uint64_t step) {
   const Nanoseconds begin = now(), waited = hosted_->waited();

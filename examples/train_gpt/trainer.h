@@ -26,10 +26,12 @@ class Trainer {
   // outlive the trainer.
   static headrace::Result<std::unique_ptr<Trainer>> open(headrace::Platform& platform,
                                                          const Options& options, const Text& text);
-  // From the first step to the last, or to an interrupt; saves as the options say.
+  // From the first step to the last, or to an interrupt. A checkpoint on the way that fails is
+  // reported and training goes on: the one before it is whole.
   headrace::Status train(const TrainerHooks& hooks);
 
   // After train(), in this order or not at all.
+  headrace::Status save_last();      // if --save is given
   headrace::Status evaluate();       // the loss on held-out text
   headrace::Status measure_parts();  // forward and backward alone
   headrace::Result<std::vector<std::uint8_t>> sample_text(std::size_t count);

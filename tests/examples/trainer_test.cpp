@@ -57,6 +57,8 @@ RunReport run(const Options& options, const TrainerHooks& hooks = {}) {
   EXPECT_TRUE(trainer.ok()) << trainer.status().to_string();
   if (!trainer.ok()) return {};
   const auto trained = (*trainer)->train(hooks);
+  const auto saved = (*trainer)->save_last();
+  EXPECT_TRUE(saved.ok()) << saved.to_string();
   EXPECT_TRUE(trained.ok()) << trained.to_string();
   auto report = (*trainer)->report();
   EXPECT_TRUE(report.ok()) << report.status().to_string();
@@ -131,6 +133,19 @@ TEST(TrainerTest, AnInterruptEndsTheStepAndSaves) {
   Options rest = small();
   rest.resume = options.save;
   EXPECT_EQ(run(rest).state_hash, run(small()).state_hash);
+}
+
+TEST(TrainerTest, ACheckpointThatFailsOnTheWayDoesNotEndTheRun) {
+  const TemporaryFolder folder;
+  Options options = small();
+  options.save = folder.write("a file", "in the way") / "checkpoint";
+  options.save_every = 2;
+  const auto machine = platform();
+  auto trainer = Trainer::open(*machine, options, text());
+  ASSERT_TRUE(trainer.ok()) << trainer.status().to_string();
+  EXPECT_TRUE((*trainer)->train({}).ok());
+  EXPECT_FALSE((*trainer)->save_last().ok());
+  EXPECT_EQ((*trainer)->report()->state_hash, run(small()).state_hash);
 }
 
 TEST(TrainerTest, AnotherRunsCheckpointIsRefused) {
