@@ -2,7 +2,7 @@
 //
 // `qkv` holds a position's query, key and value side by side: three times the width. Head h owns
 // columns [h * head_width, (h + 1) * head_width) of each third. Position t of sequence b is row
-// b * context + t. The products run head by head through the BLAS.
+// b * context + t. The products run head by head, block by block, through the BLAS.
 #pragma once
 
 #include <cstddef>

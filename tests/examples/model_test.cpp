@@ -53,10 +53,10 @@ double difference(ModelInMemory& net, const Text& text, float& weight) {
 // Every element of a small tensor, a spread of a large one's.
 std::size_t stride(std::size_t count) { return std::max<std::size_t>(1, count / 40) | 1U; }
 
-TEST(ModelTest, EveryTensorsGradientMatchesFiniteDifferences) {
-  ModelInMemory net(kTiny, kSeed);
+void expect_right_gradients(const ModelShape& shape) {
+  ModelInMemory net(shape, kSeed);
   shake(net);
-  const Text text(kTiny);
+  const Text text(shape);
   net.forward(text.tokens(), text.targets());
   net.backward(1);
   const auto gradients = net.gradients;
@@ -73,6 +73,13 @@ TEST(ModelTest, EveryTensorsGradientMatchesFiniteDifferences) {
     EXPECT_LT(std::sqrt(error / size), 2e-3) << net.list[i].name << ", seed " << kSeed;
   }
 }
+
+TEST(ModelTest, EveryTensorsGradientMatchesFiniteDifferences) { expect_right_gradients(kTiny); }
+
+// Attention goes block by block; here there are three, and the last one is short.
+constexpr ModelShape kLong{.layers = 1, .width = 8, .context = 75, .batch = 2, .head_width = 4};
+
+TEST(ModelTest, GradientsAreRightAcrossAttentionBlocks) { expect_right_gradients(kLong); }
 
 TEST(ModelTest, EachGradientIsProducedOnceAndScales) {
   ModelInMemory net(kTiny, kSeed);
@@ -115,7 +122,7 @@ TEST(ModelTest, APositionSeesNothingThatComesLater) {
 }
 
 TEST(ModelTest, OnePositionAtATimeGivesTheLogitsOfTheWholeText) {
-  ModelShape shape = kTiny;
+  ModelShape shape = kLong;
   shape.batch = 1;
   ModelInMemory net(shape, kSeed);
   shake(net);
