@@ -1,6 +1,6 @@
-// Sizes as people type them: "64KiB", "1e9", "96MiB", "1.5 GB", "4M".
+// Sizes and numbers as people type them: "64KiB", "1e9", "96MiB", "1.5 GB", "4M"; "7B".
 //
-// Pure, from any thread. Used by the command line for every size it takes.
+// Pure, from any thread. Used by the command line for each one that it takes.
 #pragma once
 
 #include <cstdint>
@@ -15,5 +15,9 @@ namespace headrace {
 // exponent. `invalid`, naming the text, when it is anything else, negative, not a whole number of
 // bytes, or beyond 2^63 - 1.
 Result<std::uint64_t> parse_size(std::string_view text);
+
+// How many of something: nothing, K, M, B or T after the number, in any case, are powers of 1000.
+// Else the same.
+Result<std::uint64_t> parse_count(std::string_view text);
 
 }  // namespace headrace

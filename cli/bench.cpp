@@ -3,62 +3,32 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
 #include <string>
 
 #include "bench/adamw_bench.h"
+#include "cli/outcome.h"
 
 namespace headrace::cli {
 namespace {
 
-constexpr int kFine = 0, kWrong = 1, kUsage = 2, kLacking = 3;
-
-int code_of(const Status& status) {
-  switch (status.code()) {
-    case Code::ok:
-      return kFine;
-    case Code::invalid:
-      return kUsage;
-    case Code::out_of_memory:
-    case Code::out_of_space:
-    case Code::unavailable:
-      return kLacking;
-    default:
-      return kWrong;
-  }
+std::string text_of(const bench::Report& report) {
+  std::string text = bench::to_table(report.rows);
+  for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
+  return text;
 }
 
-bool write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file.good();
+// Where the JSON has standard output for itself, notes go to standard error.
+void print_notes(const bench::Report& report) {
+  for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
 }
 
-// Notes go to standard error where the JSON has standard output for itself.
-void print_notes(const bench::Report& report, std::FILE* to) {
-  for (const std::string& note : report.notes) fmt::print(to, "note: {}\n", note);
-}
-
-// Shows a finished report; `folder` is the one whose disk was measured.
-int show(const Result<bench::Report>& report, const std::filesystem::path& folder,
-         const std::filesystem::path& json) {
-  if (!report.ok()) {
-    fmt::print(stderr, "headrace bench: {}\n", report.status().to_string());
-    return code_of(report.status());
-  }
-  const std::string text = bench::to_json(bench::this_machine(folder), report->rows);
-  if (json == "-") {
-    fmt::print("{}", text);
-    print_notes(*report, stderr);
-    return kFine;
-  }
-  fmt::print("{}", bench::to_table(report->rows));
-  print_notes(*report, stdout);
-  if (json.empty() || write(json, text)) return kFine;
-  fmt::print(stderr, "headrace bench: cannot write {}: choose another --json FILE\n",
-             json.string());
-  return kUsage;
+// `folder` is the one whose disk was measured.
+int finish(const Result<bench::Report>& report, const std::filesystem::path& folder,
+           const std::filesystem::path& json) {
+  if (!report.ok()) return fail("bench", report.status());
+  if (json == "-") print_notes(*report);
+  return show("bench", json, text_of(*report),
+              bench::to_json(bench::this_machine(folder), report->rows));
 }
 
 }  // namespace
@@ -97,15 +67,15 @@ bench::TrainBenchOptions train_bench_options(const BenchStepOptions& given) {
 }
 
 int run_bench_step(const BenchStepOptions& options) {
-  return show(options.train ? bench::bench_train(train_bench_options(options))
-                            : bench::bench_step(step_bench_options(options)),
-              options.scratch, options.json);
+  return finish(options.train ? bench::bench_train(train_bench_options(options))
+                              : bench::bench_step(step_bench_options(options)),
+                options.scratch, options.json);
 }
 
 int run_bench_adamw(const BenchAdamWOptions& options) {
   const bench::AdamWBenchOptions measured =
       options.quick ? bench::quick_adamw_bench() : bench::AdamWBenchOptions();
-  return show(bench::bench_adamw(measured), ".", options.json);
+  return finish(bench::bench_adamw(measured), ".", options.json);
 }
 
 }  // namespace headrace::cli

@@ -34,8 +34,7 @@ struct BenchStepOptions {
 bench::StepBenchOptions step_bench_options(const BenchStepOptions& options);
 bench::TrainBenchOptions train_bench_options(const BenchStepOptions& options);
 
-// The exit code: 0, or 1 when what was measured is wrong, 2 for usage, 3 when the machine lacks
-// something.
+// The exit code (cli/outcome.h).
 int run_bench_adamw(const BenchAdamWOptions& options);
 int run_bench_step(const BenchStepOptions& options);
 

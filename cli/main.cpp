@@ -8,26 +8,31 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/sizes.h"
 #include "cli/bench.h"
 #include "cli/check.h"
 #include "cli/doctor.h"
+#include "cli/outcome.h"
+#include "cli/plan.h"
 
 namespace headrace::cli {
 namespace {
 
-constexpr int kUsage = 2;
 constexpr const char* kJsonHelp = "Write the results there too; -: to standard output instead";
+
+std::uint64_t value_of(const std::string& option, const Result<std::uint64_t>& parsed) {
+  if (parsed.ok()) return *parsed;
+  throw CLI::ValidationError(option, std::string(parsed.status().message()));
+}
 
 // "64MiB", "1e9": bytes.
 template <class Target>
 CLI::Option* add_size(CLI::App& command, const std::string& name, Target& target,
                       const std::string& help) {
   const auto take = [name, &target](const std::string& text) {
-    const Result<std::uint64_t> size = parse_size(text);
-    if (!size.ok()) throw CLI::ValidationError(name, std::string(size.status().message()));
-    target = *size;
+    target = value_of(name, parse_size(text));
   };
   return command.add_option_function<std::string>(name, take, help)->type_name("SIZE");
 }
@@ -69,7 +74,7 @@ void add_model_options(CLI::App& command, BenchStepOptions& options) {
           "Of the state: fp32, split or both")
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT");
-  add_size(command, "--size", options.state_bytes, "State to update (1GiB; with --train 384MiB)");
+  add_size(command, "--size", options.state_bytes, "State to update (1GiB; with --train 256MiB)");
   add_size(command, "--shard", options.shard_bytes, "State of one shard at most (from --dram)");
   add_size(command, "--dram", options.dram_bytes, "DRAM for state: slots, then pinned (96MiB)");
   command.add_option("--slots", options.slots, "Shards in DRAM at once (4; with --train 3)");
@@ -120,6 +125,82 @@ void add_check(CLI::App& app, int& code) {
   command->callback([request, &code] { code = run_check(*request); });
 }
 
+void add_plan_model(CLI::App& command, PlanOptions& options) {
+  const std::map<std::string, StateFormat> formats{{"fp32", StateFormat::fp32},
+                                                   {"split", StateFormat::split}};
+  const auto take_count = [&options](const std::string& text) {
+    options.parameters = value_of("--params", parse_count(text));
+  };
+  command.add_option_function<std::string>("--params", take_count, "Parameters: 7e9, 7B, 350M")
+      ->required()
+      ->type_name("NUMBER");
+  command.add_option("--units", options.units, "Equal layers")->capture_default_str();
+  command
+      .add_option_function<std::string>(
+          "--format",
+          [&options, formats](const std::string& name) { options.format = formats.at(name); },
+          "Of the state: fp32 or split (split)")
+      ->check(CLI::IsMember(formats))
+      ->type_name("FORMAT");
+  add_size(command, "--dram", options.dram_bytes,
+           "DRAM for state: slots, then pinned (as much as it takes)");
+  add_size(command, "--hbm", options.hbm_bytes, "Device memory for state (none)");
+  add_size(command, "--shard", options.shard_bytes, "State of one shard at most (from --dram)");
+  command.add_option("--slots", options.slots, "Shards in DRAM at once")->capture_default_str();
+}
+
+void add_plan_compute(CLI::App& command, PlanOptions& options) {
+  command.add_option("--accumulate", options.micro_batches, "Micro-batches a step")
+      ->capture_default_str();
+  command.add_option("--forward", options.forward, "Seconds of one micro-batch's forward");
+  command.add_option("--backward", options.backward, "And of its backward (twice the forward)");
+  command.add_option("--tokens", options.tokens, "Without --forward: tokens of a micro-batch")
+      ->capture_default_str();
+  command.add_option("--flops", options.flops, "And what the device computes a second")
+      ->capture_default_str();
+}
+
+void take_bandwidth(PlanOptions& options, const std::vector<std::string>& rates) {
+  const auto rate = [&rates](std::size_t i) {
+    return value_of("--nvme-bandwidth", parse_size(rates[i]));
+  };
+  options.nvme_read = rate(0);
+  options.nvme_write = rate(rates.size() > 1 ? 1 : 0);
+  options.nvme_mixed = rates.size() > 2 ? rate(2) : 0;
+}
+
+void add_plan_machine(CLI::App& command, PlanOptions& options) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--nvme-bandwidth",
+          [&options](const std::vector<std::string>& rates) { take_bandwidth(options, rates); },
+          "Bytes a second: read, write, both at once (3GB,2.5GB)")
+      ->delimiter(',')
+      ->expected(1, 3)
+      ->type_name("SIZE,SIZE,SIZE");
+  add_size(command, "--memory-bandwidth", options.update,
+           "Bytes a second of the update's memory traffic (20GB)");
+  add_size(command, "--endurance", options.rated_endurance,
+           "Bytes that the drives are rated to be written (600TB)");
+  command.add_option("--measure", options.measure, "Measure the disk there and this CPU instead")
+      ->type_name("FOLDER")
+      ->check(CLI::ExistingDirectory);
+}
+
+void add_plan(CLI::App& app, int& code) {
+  CLI::App* command =
+      app.add_subcommand("plan", "What goes where for a model, why, and what a step will take");
+  const auto options = std::make_shared<PlanOptions>();
+  add_plan_model(*command, *options);
+  add_plan_compute(*command, *options);
+  add_plan_machine(*command, *options);
+  command->add_option("--json", options->json, kJsonHelp)->type_name("FILE");
+  command->footer(
+      "Example:\n  headrace plan --params 7e9 --dram 16GB --nvme-bandwidth 6GB,4GB "
+      "--forward 1.2 --backward 2.4");
+  command->callback([options, &code] { code = run_plan(*options); });
+}
+
 int run(int argc, char** argv) {
   CLI::App app("headrace: training state where it fits, in time", "headrace");
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
@@ -130,6 +211,7 @@ int run(int argc, char** argv) {
   add_doctor(app, code);
   add_bench(app, code);
   add_check(app, code);
+  add_plan(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -62,5 +62,19 @@ TEST(ParseSize, RefusesWhatIsNotASizeAndNamesIt) {
   }
 }
 
+TEST(ParseCount, KnowsThousandsMillionsAndBillions) {
+  EXPECT_EQ(*parse_count("7e9"), 7'000'000'000u);
+  EXPECT_EQ(*parse_count("7B"), 7'000'000'000u);
+  EXPECT_EQ(*parse_count("1.5b"), 1'500'000'000u);
+  EXPECT_EQ(*parse_count("350M"), 350'000'000u);
+  EXPECT_EQ(*parse_count("64k"), 64'000u);
+  EXPECT_EQ(*parse_count("12"), 12u);
+  for (const char* text : {"", "7GB", "-7B", "0.5", "seven", "1e30"}) {
+    const Result<std::uint64_t> count = parse_count(text);
+    ASSERT_FALSE(count.ok()) << text << " gave " << *count;
+    EXPECT_NE(count.status().message().find('"' + std::string(text) + '"'), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace headrace

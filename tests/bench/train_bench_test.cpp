@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "bench/training.h"
 #include "tests/io/temporary_folder.h"
@@ -90,6 +92,39 @@ TEST(TrainBench, InVirtualTimeThePipelineIsItsSlowestLinkWithinTwoPercent) {
   const Row& row = by_name(report).at("links.split");
   EXPECT_LE(row.value, 1.02 * row.bound) << row.value << " s";
   EXPECT_GE(row.value, row.bound);
+}
+
+// Seconds of three steps.
+std::vector<double> steps_of(Platform& platform, Model& model) {
+  Training training(platform, model, {.forward = 0.3, .backward = 0.5, .micro_batches = 2});
+  std::vector<double> seconds;
+  for (int step = 0; step < 3; ++step) seconds.push_back(*training.step());
+  EXPECT_TRUE(training.finish().ok());
+  return seconds;
+}
+
+// So a plan is the real step, not a second model of it.
+TEST(Training, ADryRunTakesExactlyTheSameTime) {
+  SimulationOptions simulation = slow(5);
+  ModelOptions options{.unit_elements = 2 * kShardElements, .accumulates = true};
+  options.engine.state = StateHome::nvme;
+  options.engine.nvme_paths = {"/disk0"};
+  options.engine.shard_bytes = 10 * kShardElements;
+  options.engine.dram_bytes = 20 * 10 * kShardElements;  // some pinned, some not
+  options.engine.threads = 1;
+  const auto wet = Platform::simulate(simulation);
+  const Pages gradient = Model::allocate_gradient(options).value();
+  Model model = Model::open(*wet, options, gradient).value();
+  simulation.dry = true;
+  const auto dry = Platform::simulate(simulation);
+  const Memory nothing =
+      dry->device().allocate(Home::host, options.unit_elements * sizeof(std::uint16_t)).value();
+  Model other = Model::open_dry(*dry, options, nothing.view()).value();
+  const std::vector<double> wanted = steps_of(*wet, model);
+  const std::vector<double> seconds = steps_of(*dry, other);
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(seconds[i], wanted[i], 1e-4) << i;
+  EXPECT_GT(wanted[1], 1.6);
+  EXPECT_EQ(other.engine().stats().held.dram(), model.engine().stats().held.dram());
 }
 
 TEST(TrainBench, HasARowForEachRatioAskedForAndOneForLinks) {

@@ -73,7 +73,8 @@ TEST(CommandLine, KnowsItsVersion) {
 }
 
 TEST(CommandLine, EachHelpHasAnExample) {
-  for (const std::string command : {"", "doctor", "bench", "bench adamw", "bench step"}) {
+  for (const std::string command :
+       {"", "doctor", "bench", "bench adamw", "bench step", "check", "plan"}) {
     const Outcome outcome = headrace(command + " --help");
     EXPECT_EQ(outcome.code, 0);
     EXPECT_TRUE(contains(outcome.output, "Example:\n  headrace ")) << outcome.output;

@@ -1,0 +1,49 @@
+#include "cli/outcome.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace headrace::cli {
+namespace {
+
+int code_of(const Status& status) {
+  switch (status.code()) {
+    case Code::ok:
+      return kFine;
+    case Code::invalid:
+      return kUsage;
+    case Code::out_of_memory:
+    case Code::out_of_space:
+    case Code::unavailable:
+      return kLacking;
+    default:
+      return kWrong;
+  }
+}
+
+bool write(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  return file.good();
+}
+
+}  // namespace
+
+int fail(std::string_view command, const Status& why) {
+  fmt::print(stderr, "headrace {}: {}\n", command, why.to_string());
+  return code_of(why);
+}
+
+int show(std::string_view command, const std::filesystem::path& json_file, const std::string& text,
+         const std::string& json) {
+  fmt::print("{}", json_file == "-" ? json : text);
+  if (json_file.empty() || json_file == "-" || write(json_file, json)) return kFine;
+  fmt::print(stderr, "headrace {}: cannot write {}: choose another --json FILE\n", command,
+             json_file.string());
+  return kUsage;
+}
+
+}  // namespace headrace::cli
