@@ -94,6 +94,14 @@ struct Save {
   }
 };
 
+// The steps that belong to the bytes that are queued now: another thread may have stepped while the
+// file was made.
+void note_steps(const EngineParts& parts, SaveJob& job) {
+  std::vector<std::size_t> numbers;
+  const std::vector<CheckpointTensor> now = describe(parts, numbers);
+  for (std::size_t i = 0; i < now.size(); ++i) job.manifest.tensors[i].step = now[i].step;
+}
+
 // The queue of the drive that holds the folder, or will.
 Result<IoQueue*> queue_of(Platform& platform, const std::filesystem::path& folder) {
   std::error_code gone;
@@ -119,6 +127,7 @@ Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes 
   {
     const std::lock_guard lock(parts.mutex);
     HEADRACE_TRY(parts.check_usable());
+    note_steps(parts, *job);
     for (Shard& shard : parts.shards) save.shard(shard);
     for (const TensorId id : frozen_tensors(parts)) save.frozen(id);
   }
