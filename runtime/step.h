@@ -42,7 +42,11 @@ void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context)
 // The slot that holds the shard's state; when none does, it is loaded into one.
 Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context);
 
-// `shards`: those with a gradient, in the order of the next forward. Counts each segment that has a
+// The order in which shards, given in that of the next forward, are updated so that no drive has to
+// wait for those that are updated in place.
+std::vector<Shard*> order_of_update(std::span<Shard* const> shards, std::span<const Slot> slots);
+
+// `shards`: those with a gradient, in the order in which they are updated. Counts each segment that has a
 // gradient. The event fires when every shard is settled.
 Event update_all(std::span<Shard* const> shards, std::span<Slot> slots, Gradients& gradients,
                  const StepScalars& scalars, StepContext& context);

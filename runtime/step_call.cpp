@@ -79,7 +79,8 @@ void apply(EngineParts& parts, const StepOptions& options, StepReport& report) {
   StepContext context = parts.context();
   const StepScalars scalars{options.by_group, report.clip_factor / options.grad_scale};
   const std::vector<Shard*> shards = shards_with_gradient(parts);
-  report.done = update_all(shards, parts.slots, *parts.gradients, scalars, context);
+  report.done = update_all(order_of_update(shards, parts.slots), parts.slots, *parts.gradients,
+                           scalars, context);
   report.applied = true;
   parts.changes.push_back(report.done);
   parts.leases->forget();
