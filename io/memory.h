@@ -86,7 +86,7 @@ class Memory {
   const MemView& view() const noexcept { return view_; }
   std::size_t size() const noexcept { return view_.size; }
   // Never given back: the kernel or a device may still write there.
-  void abandon() noexcept { give_back_ = nullptr; }
+  void abandon() noexcept;
 
  private:
   void swap(Memory& other) noexcept {

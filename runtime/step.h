@@ -46,8 +46,8 @@ Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context);
 // wait for those that are updated in place.
 std::vector<Shard*> order_of_update(std::span<Shard* const> shards, std::span<const Slot> slots);
 
-// `shards`: those with a gradient, in the order in which they are updated. Counts each segment that has a
-// gradient. The event fires when every shard is settled.
+// `shards`: those with a gradient, in the order in which they are updated. Counts each segment that
+// has a gradient. The event fires when every shard is settled.
 Event update_all(std::span<Shard* const> shards, std::span<Slot> slots, Gradients& gradients,
                  const StepScalars& scalars, StepContext& context);
 

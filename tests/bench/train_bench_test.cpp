@@ -89,7 +89,7 @@ TEST(TrainBench, InVirtualTimeThePipelineIsItsSlowestLinkWithinTwoPercent) {
   options.state_bytes *= 2;
   const Status status = links_row(*platform, options, report);
   ASSERT_TRUE(status.ok()) << status.to_string();
-  const Row& row = by_name(report).at("links.split");
+  const Row row = by_name(report).at("links.split");
   EXPECT_LE(row.value, 1.02 * row.bound) << row.value << " s";
   EXPECT_GE(row.value, row.bound);
 }
