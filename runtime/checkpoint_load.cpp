@@ -198,8 +198,10 @@ Status apply(EngineParts& parts, Load& load) {
 
 Result<std::vector<std::byte>> run_load(EngineParts& parts, const std::filesystem::path& folder) {
   HEADRACE_ASSIGN(IoQueue * queue, parts.platform.queue_for(folder));
-  HEADRACE_ASSIGN(const CheckpointReader reader,
-                  CheckpointReader::open(parts.platform, *queue, folder));
+  HEADRACE_ASSIGN(
+      const CheckpointReader reader,
+      CheckpointReader::open(parts.platform, *queue, folder,
+                             {.deadline = parts.options.deadline, .owner = parts.owner}));
   HEADRACE_ASSIGN(const ByName by_name, match(parts, reader.manifest()));
   Load load{parts, *queue, reader, by_name};
   HEADRACE_TRY(verify_all(parts, load, reader.manifest()));

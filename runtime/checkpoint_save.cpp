@@ -106,7 +106,7 @@ void note_steps(const EngineParts& parts, SaveJob& job) {
 Result<IoQueue*> queue_of(Platform& platform, const std::filesystem::path& folder) {
   std::error_code gone;
   if (std::filesystem::exists(folder, gone)) return platform.queue_for(folder);
-  const std::filesystem::path parent = folder.parent_path();
+  const std::filesystem::path parent = without_slash(folder).parent_path();
   return platform.queue_for(parent.empty() ? std::filesystem::path(".") : parent);
 }
 
@@ -121,8 +121,10 @@ Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes 
                     plan_manifest(describe(parts, job->numbers), {extra.begin(), extra.end()}));
   }
   HEADRACE_ASSIGN(IoQueue * queue, queue_of(parts.platform, folder));
-  HEADRACE_ASSIGN(CheckpointWriter writer,
-                  CheckpointWriter::create(parts.platform, *queue, folder, job->manifest));
+  HEADRACE_ASSIGN(
+      CheckpointWriter writer,
+      CheckpointWriter::create(parts.platform, *queue, folder, job->manifest,
+                               {.deadline = parts.options.deadline, .owner = parts.owner}));
   Save save{parts, *queue, writer.data(), job};
   {
     const std::lock_guard lock(parts.mutex);

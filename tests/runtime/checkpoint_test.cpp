@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "tests/io/temporary_folder.h"
 #include "tests/runtime/checkpoint_files.h"
 #include "tests/runtime/faulty_model.h"
 
@@ -93,6 +94,16 @@ TEST(Checkpoint, GoesThroughRealDrivesToo) {
     const auto to = strayed(other.platform(), options_of({.place = Place::dram}, ""));
     expect_goes_on(*from, *to, ground.root() / "checkpoint");
   }
+}
+
+TEST(Checkpoint, ASlashAtTheEndOfANewFolderChangesNothing) {
+  const TemporaryFolder folder;
+  const auto platform = Platform::open().value();
+  const auto engine = Engine::open(*platform, {.state = StateHome::dram}).value();
+  ASSERT_TRUE(build(*engine).ok());
+  const Status saved = engine->save(folder.path() / "new" / "");
+  ASSERT_TRUE(saved.ok()) << saved.to_string();
+  EXPECT_TRUE(engine->load(folder.path() / "new").ok());
 }
 
 TEST(Checkpoint, SavingAndLoadingAllocateNothing) {
