@@ -51,9 +51,8 @@ void adamw_update(std::span<const AdamWRun> runs, const Team& team) {
   const AdamWKernel kernel = adamw_kernel(team.target);
   const int worth = static_cast<int>(std::min<std::size_t>(pieces / kPiecesPerThread + 1, 4096));
   const Team some{.threads = std::clamp(team.threads, 1, worth), .target = team.target};
-  on_team(some, [&](int thread) {
-    update_part(runs, part_of(pieces, thread, some.threads), kernel);
-  });
+  on_team(some,
+          [&](int thread) { update_part(runs, part_of(pieces, thread, some.threads), kernel); });
 }
 
 }  // namespace headrace
