@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <fstream>
-
 #include "cli/disk_facts.h"
 #include "cli/machine_facts.h"
+#include "cli/outcome.h"
 
 namespace headrace::cli {
 namespace {
-
-constexpr int kFine = 0, kUsage = 2, kLacking = 3;
 
 std::string conclusion(std::span<const Fact> facts, const std::filesystem::path& scratch) {
   switch (worst(facts)) {
@@ -25,13 +21,6 @@ std::string conclusion(std::span<const Fact> facts, const std::filesystem::path&
   return fmt::format("All is well. Next: headrace bench step --scratch {}\n", scratch.string());
 }
 
-bool write(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file.good();
-}
-
 }  // namespace
 
 std::vector<Fact> examine(const DoctorOptions& options) {
@@ -42,17 +31,11 @@ std::vector<Fact> examine(const DoctorOptions& options) {
 
 int run_doctor(const DoctorOptions& options) {
   const std::vector<Fact> facts = examine(options);
-  const int code = worst(facts) == Verdict::fail ? kLacking : kFine;
-  if (options.json == "-") {
-    fmt::print("{}", json_of(facts));
-    return code;
-  }
-  fmt::print("headrace {}\n{}{}", HEADRACE_VERSION, text_of(facts),
-             conclusion(facts, options.scratch));
-  if (options.json.empty() || write(options.json, json_of(facts))) return code;
-  fmt::print(stderr, "headrace doctor: cannot write {}: choose another --json FILE\n",
-             options.json.string());
-  return kUsage;
+  const std::string text = fmt::format("headrace {}\n{}{}", HEADRACE_VERSION, text_of(facts),
+                                       conclusion(facts, options.scratch));
+  const int shown = show("doctor", options.json, text, json_of(facts));
+  if (shown != kFine) return shown;
+  return worst(facts) == Verdict::fail ? kLacking : kFine;
 }
 
 }  // namespace headrace::cli

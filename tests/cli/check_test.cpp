@@ -1,11 +1,8 @@
 #include "cli/check.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
-
+#include "tests/cli/command.h"
 #include "tests/io/temporary_folder.h"
 #include "tests/runtime/checkpoint_files.h"
 
@@ -14,29 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  int code;
-  std::string output;
-};
-
-// Runs the command line tool itself.
-Outcome check(const std::string& arguments) {
-  const std::string command =
-      HEADRACE_BINARY_DIR "/headrace check " + arguments + " 2>&1 </dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
-  EXPECT_NE(pipe, nullptr);
-  Outcome outcome{};
-  std::array<char, 4096> part;
-  while (const std::size_t count = fread(part.data(), 1, part.size(), pipe))
-    outcome.output.append(part.data(), count);
-  const int status = pclose(pipe);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return outcome;
-}
-
-bool contains(const std::string& text, std::string_view part) {
-  return text.find(part) != std::string::npos;
-}
+Outcome check(const std::string& arguments) { return headrace("check " + arguments); }
 
 class Check : public testing::Test {
  protected:
