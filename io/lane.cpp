@@ -54,7 +54,7 @@ Event Lane::run(Task task, Event after) {
   const EventSource source(name_);
   {
     const std::lock_guard lock(mutex_);
-    items_.push_back({next_id_++, std::move(task), std::move(after), source});
+    items_.push_back({next_id_++, std::move(task), std::move(after), source, now()});
     if (items_.size() > 1) return source.event();  // the lane looks again after the front one
     if (manual_ && !started_) watch_front();
   }
@@ -119,6 +119,7 @@ Lane::Item Lane::pop_front() {
     const Nanoseconds waited = now() - watched_since_;
     usage_.stalled += waited;
     usage_.waited_for[std::exchange(watched_for_, {})] += waited;
+    items_.front().since = now();
   }
   Item item = std::move(items_.front());
   items_.pop_front();
@@ -148,7 +149,7 @@ void Lane::loop() {
     const Nanoseconds begin = now();
     Status how = perform(*item);
     if (const Nanoseconds least = cost(item->task); how.ok() && least > Nanoseconds(0)) {
-      busy_until_ = std::max(busy_until_, begin) + least;
+      busy_until_ = std::max(busy_until_, item->since) + least;
       std::this_thread::sleep_until(std::chrono::steady_clock::time_point(busy_until_));
     }
     end(*item, begin, now(), std::move(how));

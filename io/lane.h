@@ -80,6 +80,7 @@ class Lane {
     Task task;
     Event after;
     EventSource source;
+    Nanoseconds since;  // when it was queued; of one that was waited for, when it was ready
     bool cancelled = false;
   };
   Lane(LaneOptions options, bool manual);

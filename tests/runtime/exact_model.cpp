@@ -101,7 +101,7 @@ std::vector<Put> puts(int step) {
 }
 
 std::array<AdamW, 2> groups(int step) {
-  const double lr = 1e-2 * (1.0 + 0.05 * step);
+  const double lr = 1e-3 * (1.0 + 0.05 * step);
   return {AdamW{lr, 0.9, 0.95, 1e-8, 0.1, true}, AdamW{lr / 2, 0.9, 0.999, 1e-8, 0.0, true}};
 }
 

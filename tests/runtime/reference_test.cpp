@@ -20,14 +20,8 @@ namespace {
 
 using exact::Described;
 
-// The bounds are of usual rates. At the program's own, ten times as high, parameters move through
-// many powers of two and carry the last places of where they were (measured: at most 46 ulp after
-// 20 steps, 316 after 100).
-std::array<AdamW, 2> groups(int step) {
-  std::array<AdamW, 2> by_group = exact::groups(std::min(step, exact::kSteps));
-  for (AdamW& group : by_group) group.lr /= 10;
-  return by_group;
-}
+// The rates stay as they are after the program's last step.
+std::array<AdamW, 2> groups(int step) { return exact::groups(std::min(step, exact::kSteps)); }
 
 // One tensor in float64, after Loshchilov and Hutter, Decoupled Weight Decay Regularization,
 // algorithm 2; epsilon is added to the root of the corrected second moment.
