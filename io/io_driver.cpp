@@ -204,7 +204,7 @@ bool IoQueue::Driver::finish(std::vector<std::unique_ptr<IoRequest>> ended) {
 
 // False: to be read once more.
 bool IoQueue::Driver::accepted(IoRequest& request) {
-  if (!request.failure.ok() || !request.tag.check) return true;
+  if (!request.failure.ok() || !request.tag.check || options_.dry) return true;
   const Status verdict = request.tag.check(ConstBytes(request.data, request.size));
   if (verdict.ok()) return true;
   if (!std::exchange(request.read_again, true)) return false;

@@ -37,6 +37,7 @@ struct IoQueueOptions {
   std::size_t in_flight_bytes = 48 * kMiB;
   unsigned in_flight_chunks = 64;
   Nanoseconds drain = std::chrono::seconds(30);
+  bool dry = false;                // nothing is looked at: bytes are not there
   std::function<void()> on_start;  // on the driver's thread, first
   Clock* clock = nullptr;          // must outlive the queue; null: real time
   Trace* trace = nullptr;          // must outlive the queue

@@ -43,6 +43,7 @@ class SimulatedWorld : public World {
   Result<std::unique_ptr<IoQueue>> open_queue(IoQueueOptions options) override {
     SimulatedDrive drive = drive_;
     drive.seed = random_();
+    options.dry = dry_;
     std::unique_ptr<IoEngine> engine = simulated_engine(disk_, drive, parts_.clock);
     if (wrap_engine_) engine = wrap_engine_(std::move(engine), parts_.clock);
     HEADRACE_ASSIGN(std::unique_ptr<IoQueue> queue,

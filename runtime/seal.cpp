@@ -152,6 +152,9 @@ Status make_shards(EngineParts& parts) {
     shard.in_place = parts.plan.homes[i] == TierKind::dram;
     HEADRACE_ASSIGN(shard.state,
                     home_of(parts.tiers, parts.plan.homes[i]).allocate(shard.spec.state_bytes));
+    if (shard.state.region().tier().kind() == TierKind::nvme)
+      shard.sums = std::make_shared<BlockSums>(
+          fmt::format("shard {} (unit {})", i, index_of(shard.spec.unit)), shard.state.region());
     shard.host_param = params.sub(shard.spec.param_offset, shard.spec.param_bytes);
     shard.param = parts.options.params == ParamHome::hbm
                       ? parts.device_param_memory.region().sub(shard.spec.param_offset,

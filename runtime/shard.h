@@ -5,9 +5,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "io/event.h"
+#include "runtime/block_sums.h"
 #include "runtime/layout.h"
 #include "tiers/tier.h"
 
@@ -16,10 +18,11 @@ namespace headrace {
 struct Shard {
   std::uint32_t id = 0;
   ShardSpec spec;
-  Extent state;           // its home, on any tier
-  bool in_place = false;  // the home is DRAM: updated where it lies
-  Region host_param;      // its window of the parameters in DRAM
-  Region param;           // what is computed with: the same, or a copy on the device
+  Extent state;                     // its home, on any tier
+  bool in_place = false;            // the home is DRAM: updated where it lies
+  std::shared_ptr<BlockSums> sums;  // of state on NVMe; else null
+  Region host_param;                // its window of the parameters in DRAM
+  Region param;                     // what is computed with: the same, or a copy on the device
 
   std::uint64_t epoch = 1;  // counts changes of the state
   Event settled;            // no one is touching state or parameters since the last change

@@ -51,6 +51,27 @@ Task update(Shard& shard, std::byte* state, const Gradients& gradients, const St
           .owner = context.owner};
 }
 
+RegionCheck check_of(const Shard& shard) {
+  if (!shard.sums) return {};
+  return [sums = shard.sums](std::uint64_t at, ConstBytes bytes) { return sums->check(at, bytes); };
+}
+
+// The checksums of what is to be stored, once it is there.
+Event note_sums(const Shard& shard, const Slot& slot, const Event& changed,
+                const StepContext& context) {
+  if (!shard.sums) return changed;
+  const Region from = slot.state.region().sub(0, shard.state.region().size());
+  return context.cpu.run({.body =
+                              [sums = shard.sums, from, team = context.team] {
+                                sums->note(from.view().bytes(), team);
+                                return Status();
+                              },
+                          .bytes = from.size(),
+                          .name = "checksum",
+                          .owner = context.owner},
+                         changed);
+}
+
 // False too when the read that was to fill it has failed: it may be tried again.
 bool holds(const Slot& slot, const Shard& shard) {
   const bool failed = slot.loaded.done() && !slot.loaded.status().ok();
@@ -86,9 +107,9 @@ void load(Shard& shard, Slot& slot, StepContext& context) {
   slot.holds = {shard.id, shard.epoch};  // the epoch: a slot filled early and left unused must not
                                          // pass for fresh
   const Region& home = shard.state.region();
-  slot.loaded = context.mover.move(home, slot.state.region().sub(0, home.size()),
-                                   Event::all({slot.free, shard.settled}),
-                                   {.io_class = IoClass::state_read, .name = "load"});
+  slot.loaded = context.mover.move(
+      home, slot.state.region().sub(0, home.size()), Event::all({slot.free, shard.settled}),
+      {.io_class = IoClass::state_read, .name = "load", .check = check_of(shard)});
   slot.free = slot.loaded.over();
   shard.settled = Event::all({shard.settled, slot.free});  // a write must not overtake this read
 }
@@ -98,7 +119,8 @@ void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context)
   Event stored = changed;
   if (slot != nullptr) {
     const Region& home = shard.state.region();
-    stored = context.mover.move(slot->state.region().sub(0, home.size()), home, changed,
+    stored = context.mover.move(slot->state.region().sub(0, home.size()), home,
+                                note_sums(shard, *slot, changed, context),
                                 {.io_class = IoClass::write, .name = "store"});
     slot->holds.reset();
     slot->free = stored.over();

@@ -55,9 +55,11 @@ Event Mover::read(const Region& from, MemView to, const Event& after, const Move
   std::vector<Event> ends;
   for (const Piece& piece : from.tier().stripes().pieces(from.offset(), from.size())) {
     remember(*piece.queue);
+    IoTag io = io_tag(owner_, tag);
+    if (tag.check)
+      io.check = [check = tag.check, at = piece.at](ConstBytes bytes) { return check(at, bytes); };
     ends.push_back(piece.queue->read(*piece.file, piece.file_offset,
-                                     to.sub(piece.at, piece.size).bytes(), after,
-                                     io_tag(owner_, tag)));
+                                     to.sub(piece.at, piece.size).bytes(), after, std::move(io)));
   }
   return Event::all(ends);
 }

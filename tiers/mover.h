@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -26,9 +27,13 @@
 
 namespace headrace {
 
+// Looks at finished bytes of a read from nvme, which lie `at` in the region: as IoQueue's Check.
+using RegionCheck = std::function<Status(std::uint64_t at, ConstBytes)>;
+
 struct MoveTag {
   IoClass io_class = IoClass::state_read;  // of reads from nvme
   const char* name = nullptr;  // a literal, for the trace of lanes and queues; null: what it does
+  RegionCheck check;           // of reads from nvme
 };
 
 class Mover {

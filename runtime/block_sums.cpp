@@ -1,0 +1,57 @@
+#include "runtime/block_sums.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/checksum.h"
+
+namespace headrace {
+namespace {
+
+bool is_zero(ConstBytes bytes) {
+  return bytes.empty() || (bytes[0] == std::byte{0} &&
+                           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
+}  // namespace
+
+BlockSums::BlockSums(std::string name, const Region& home) : name_(std::move(name)) {
+  for (const Piece& piece : home.tier().stripes().pieces(home.offset(), home.size()))
+    for (std::uint64_t at = 0; at < piece.size; at += kSumBlockBytes)
+      blocks_.push_back({piece.at + at, std::min(kSumBlockBytes, piece.size - at)});
+}
+
+void BlockSums::note(ConstBytes stored, const Team& team) {
+  const auto count = static_cast<std::size_t>(team.threads);
+  const auto part = [&](int thread) {
+    const Part mine = part_of(blocks_.size(), thread, static_cast<int>(count));
+    for (std::size_t i = mine.begin; i < mine.end; ++i)
+      blocks_[i].sum = checksum(stored.subspan(blocks_[i].at, blocks_[i].size));
+  };
+  on_team(team, part);
+  noted_ = true;
+}
+
+Status BlockSums::check(std::uint64_t at, ConstBytes bytes) const {
+  auto block = std::ranges::find(blocks_, at, &Block::at);
+  for (; block != blocks_.end() && block->at < at + bytes.size(); ++block) {
+    const ConstBytes found = bytes.subspan(block->at - at, block->size);
+    if (!noted_ && is_zero(found)) continue;
+    const std::uint64_t sum = checksum(found);
+    if (!noted_ || sum != block->sum) return refuse(*block, sum);
+  }
+  return {};
+}
+
+Status BlockSums::refuse(const Block& block, std::uint64_t found) const {
+  const std::string wanted =
+      noted_ ? fmt::format("{:016x} was stored", block.sum) : "nothing but zeros was stored";
+  return Status(
+      Code::corrupt,
+      fmt::format("{}, block {} of {} ({} B from {} on): XXH3 is {:016x}, {}", name_,
+                  &block - blocks_.data(), blocks_.size(), block.size, block.at, found, wanted));
+}
+
+}  // namespace headrace

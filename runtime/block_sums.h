@@ -1,0 +1,43 @@
+// BlockSums: the XXH3-64 of each block of one shard's bytes on NVMe, as they were last stored: kept
+// in memory, so that a block that is stale, or another shard's, is found like a flipped bit.
+//
+// note() runs on the optimizer's lane, check() on a queue's thread; the events of the shard order
+// them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/status.h"
+#include "optim_cpu/team.h"
+#include "tiers/tier.h"
+
+namespace headrace {
+
+constexpr std::uint64_t kSumBlockBytes = kMiB;
+
+class BlockSums {
+ public:
+  // `name` is of the shard, for messages: "shard 3 (unit 1)". Until the first note(), every byte of
+  // `home` is expected to be zero.
+  BlockSums(std::string name, const Region& home);
+
+  // `stored`: all bytes that are about to be stored.
+  void note(ConstBytes stored, const Team& team);
+  // `bytes` that were read from `at` on, a whole number of blocks. Code::corrupt names the block.
+  Status check(std::uint64_t at, ConstBytes bytes) const;
+
+ private:
+  struct Block {
+    std::uint64_t at = 0, size = 0;
+    std::uint64_t sum = 0;
+  };
+  Status refuse(const Block& block, std::uint64_t found) const;
+
+  const std::string name_;
+  std::vector<Block> blocks_;  // none crosses from one file to the next
+  bool noted_ = false;
+};
+
+}  // namespace headrace
