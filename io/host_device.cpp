@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 
 #include "io/device.h"
 #include "io/host_memory.h"
@@ -112,6 +113,28 @@ Result<MemView> plain_memory(Home home, std::size_t size) {
   return MemView(static_cast<std::byte*>(data), size, home);
 }
 
+// What was abandoned goes with the device: when a simulated platform is gone, nothing is left that
+// could still write there.
+class PlainMemory {
+ public:
+  ~PlainMemory() {
+    for (std::byte* const memory : live_) std::free(memory);
+  }
+  void add(std::byte* memory) {
+    const std::lock_guard lock(mutex_);
+    live_.insert(memory);
+  }
+  void remove(std::byte* memory) {
+    const std::lock_guard lock(mutex_);
+    HEADRACE_CHECK(live_.erase(memory) == 1);
+    std::free(memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::byte*> live_;  // guarded by mutex_
+};
+
 class HostDevice final : public Device {
  public:
   explicit HostDevice(HostDeviceOptions options)
@@ -125,7 +148,11 @@ class HostDevice final : public Device {
 
  private:
   Result<MemView> do_allocate(Home home, std::size_t size, int numa_node) override {
-    if (options_.memory == HostMemoryKind::plain) return plain_memory(home, size);
+    if (options_.memory == HostMemoryKind::plain) {
+      HEADRACE_ASSIGN(const MemView memory, plain_memory(home, size));
+      plain_.add(memory.data);
+      return memory;
+    }
     if (options_.memory == HostMemoryKind::addresses) {
       HEADRACE_ASSIGN(const Bytes pages, reserve_pages(size));
       return MemView(pages.data(), pages.size(), home);
@@ -142,7 +169,7 @@ class HostDevice final : public Device {
 
   void do_free(MemView memory) override {
     if (options_.memory == HostMemoryKind::plain)
-      std::free(memory.data);
+      plain_.remove(memory.data);
     else if (options_.memory == HostMemoryKind::addresses)
       unmap_pages(Bytes(memory.data, memory.size));
     else if (memory.home == Home::host)
@@ -172,6 +199,7 @@ class HostDevice final : public Device {
 
   const HostDeviceOptions options_;
   HiddenMemory hidden_;
+  PlainMemory plain_;
   std::atomic<bool> warned_{false};
 };
 

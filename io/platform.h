@@ -23,6 +23,8 @@
 
 namespace headrace {
 
+class SimulatedDisk;
+
 // With the clock of the platform, which outlives the engine.
 using EngineWrapper =
     std::function<std::unique_ptr<IoEngine>(std::unique_ptr<IoEngine>, Clock& clock)>;
@@ -40,6 +42,9 @@ struct PlatformOptions {
 
 struct SimulationOptions {
   std::uint64_t seed = 1;
+  // A disk that another simulated platform has left, by a crash of its process: named files are
+  // still there, unnamed ones are gone. Null: a fresh one, of the size and alignment below.
+  std::shared_ptr<SimulatedDisk> disk;
   std::uint64_t disk_read_bytes_per_second = 2'000'000'000;
   std::uint64_t disk_write_bytes_per_second = 2'000'000'000;
   Nanoseconds disk_latency = std::chrono::microseconds(80);

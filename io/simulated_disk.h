@@ -1,5 +1,5 @@
-// SimulatedDisk: files and folders in memory, of one simulated platform; all of its engines share
-// it. One thread. It fails as a file system does, with errno's numbers.
+// SimulatedDisk: files and folders in memory, of one simulated platform after another; all of a
+// platform's engines share it. One thread. It fails as a file system does, with errno's numbers.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,8 @@ class SimulatedDisk {
 
   Result<OpenFile> open(const FileSpec& spec);
   void close(int handle);
+  // The process is gone: so are its handles, and with them the files that have no name.
+  void close_all() { open_.clear(); }
   // Bytes moved, fewer at the end of the file or of the space; or -errno.
   std::int64_t read(int handle, std::uint64_t offset, Bytes to) const;
   std::int64_t write(int handle, std::uint64_t offset, ConstBytes from);

@@ -19,8 +19,9 @@ class SimulatedWorld : public World {
                options.disk_latency, 0},
         wrap_engine_(options.wrap_engine),
         parts_(std::move(parts)),
-        disk_(std::make_shared<SimulatedDisk>(options.disk_bytes, options.disk_alignment,
-                                              !options.dry)),
+        disk_(options.disk ? options.disk
+                           : std::make_shared<SimulatedDisk>(options.disk_bytes,
+                                                             options.disk_alignment, !options.dry)),
         dry_(options.dry),
         random_(options.seed) {}
 
