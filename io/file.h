@@ -16,13 +16,15 @@ enum class FileMode : std::uint8_t {
   scratch,    // an unnamed file in the folder `path`, reserved to its full size; gone with the
               // process
   create,     // a new file named `path`, 0600; it must not exist
+  exclusive,  // the regular file named `path`, 0600, made and reserved when it does not exist;
+              // locked while it is open: Code::locked when another opening of it lives
   read_only,  // an existing regular file; links are not followed
 };
 
 struct FileSpec {
   std::filesystem::path path;
   FileMode mode = FileMode::scratch;
-  std::uint64_t size = 0;  // reserved at once (scratch), or when not 0 (create)
+  std::uint64_t size = 0;  // reserved at once (scratch, exclusive), or when not 0 (create)
   bool direct = true;      // ask for O_DIRECT; an engine that cannot says so in OpenFile::direct
   std::uint32_t alignment = 0;  // 0: what the file system says; else at least this (tests)
 };
@@ -33,6 +35,7 @@ struct OpenFile {
   std::uint64_t size = 0;       // when opened
   std::uint32_t alignment = 1;  // of address, offset and length of each transfer
   bool direct = false;          // past the page cache
+  bool existed = false;         // exclusive: it was there before
   bool fixed_size = false;      // scratch: a transfer beyond its end is a wrong argument
   std::string name;             // for messages
 };

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/stat.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -130,6 +131,9 @@ int open_by_mode(const FileSpec& spec) {
       return open_unnamed(spec.path);
     case FileMode::create:
       return retried([&] { return ::open(path, O_RDWR | O_CREAT | O_EXCL | kPrivate, kFileMode); });
+    case FileMode::exclusive:
+      return retried(
+          [&] { return ::open(path, O_RDWR | O_CREAT | O_NONBLOCK | kPrivate, kFileMode); });
     case FileMode::read_only:  // O_NONBLOCK: a fifo must not hold the caller up
       return retried([&] { return ::open(path, O_RDONLY | O_NONBLOCK | kPrivate); });
   }
@@ -209,14 +213,35 @@ Status measure(const FileSpec& spec, OpenFile& open) {
   return {};
 }
 
-Status prepare(const FileSpec& spec, OpenFile& open) {
-  HEADRACE_TRY(measure(spec, open));
-  HEADRACE_TRY(reserve(spec, open.handle));
-  open.size = std::max(open.size, spec.mode == FileMode::read_only ? 0 : spec.size);
+Status finish(const FileSpec& spec, OpenFile& open) {
   set_access(spec, open);
   open.name = spec.mode == FileMode::scratch ? fmt::format("scratch file in {}", spec.path.string())
                                              : spec.path.string();
   return {};
+}
+
+// Of the descriptor that does the I/O: the lock lives as long as the last transfer of a process
+// that was killed.
+Status lock(const FileSpec& spec, int file) {
+  if (retried([&] { return ::flock(file, LOCK_EX | LOCK_NB); }) == 0) return {};
+  if (errno != EWOULDBLOCK) return failure(errno, "lock", spec.path);
+  return Status(Code::locked,
+                fmt::format("{} is in use by another process or engine: wait until it ends, or "
+                            "choose another folder",
+                            spec.path.string()));
+}
+
+Status prepare(const FileSpec& spec, OpenFile& open) {
+  HEADRACE_TRY(measure(spec, open));
+  if (spec.mode == FileMode::exclusive) {
+    HEADRACE_TRY(lock(spec, open.handle));
+    HEADRACE_TRY(measure(spec, open));  // it may have been made meanwhile
+    open.existed = open.size > 0;
+  }
+  if (open.existed) return finish(spec, open);
+  HEADRACE_TRY(reserve(spec, open.handle));
+  open.size = std::max(open.size, spec.mode == FileMode::read_only ? 0 : spec.size);
+  return finish(spec, open);
 }
 
 const char* verb(FileMode mode) {
@@ -225,6 +250,7 @@ const char* verb(FileMode mode) {
       return "create a scratch file in";
     case FileMode::create:
       return "create";
+    case FileMode::exclusive:
     case FileMode::read_only:
       return "open";
   }

@@ -188,7 +188,7 @@ bool IoQueue::Driver::send() {
   return sent;
 }
 
-// True: something is to be read again.
+// True: something is to be done again.
 bool IoQueue::Driver::finish(std::vector<std::unique_ptr<IoRequest>> ended) {
   bool again = false;
   for (std::unique_ptr<IoRequest>& request : ended) {
@@ -202,8 +202,13 @@ bool IoQueue::Driver::finish(std::vector<std::unique_ptr<IoRequest>> ended) {
   return again;
 }
 
-// False: to be read once more.
+// False: to be done once more.
 bool IoQueue::Driver::accepted(IoRequest& request) {
+  if (request.failure.code() == Code::io && request.tag.redo && !request.redone) {
+    request.redone = true;
+    request.failure = Status();
+    return false;
+  }
   if (!request.failure.ok() || !request.tag.check || options_.dry) return true;
   const Status verdict = request.tag.check(ConstBytes(request.data, request.size));
   if (verdict.ok()) return true;

@@ -48,6 +48,7 @@ struct IoTag {
   Owner owner = Owner::nobody;
   const char* name = nullptr;  // a literal, for the trace; null: "read", "write"
   Check check;
+  bool redo = false;  // a read or write that fails is done once more before it ends with its error
 };
 
 class IoQueue {

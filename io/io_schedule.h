@@ -49,6 +49,7 @@ struct IoRequest {
   std::uint64_t moved = 0;  // bytes, with those of a second reading
   std::optional<Nanoseconds> started_at;
   bool read_again = false;
+  bool redone = false;
 
   Status failure;                               // of the lowest offset so far
   std::uint64_t failed_at = ~std::uint64_t{0};  // which is this

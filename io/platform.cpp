@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
@@ -54,6 +55,7 @@ struct Platform::State {
   std::unique_ptr<Trace> trace;
   const std::shared_ptr<LaneList> lanes = std::make_shared<LaneList>();
   IoQueueOptions queue;
+  std::string boot_id;            // of a simulated one
   std::uint64_t update_rate = 0;  // bytes per second; 0: as fast as it goes
   std::uint64_t copy_rate = 0;
   std::function<void(std::string_view)> on_message;
@@ -118,6 +120,7 @@ Result<std::unique_ptr<Platform>> Platform::open(PlatformOptions options) {
 std::unique_ptr<Platform> Platform::simulate(SimulationOptions options) {
   auto state = std::make_unique<State>(Clock::Kind::simulated, options.trace);
   state->queue = options.queue;
+  state->boot_id = options.boot_id;
   state->update_rate = options.update_bytes_per_second;
   state->copy_rate = options.copy_bytes_per_second;
   state->world = simulated_world(options, state->parts());
@@ -168,6 +171,13 @@ Result<IoQueue*> Platform::queue_for(const std::filesystem::path& folder) {
       return known->second.get();
   }
   return state_->open_queue(drive);
+}
+
+std::string Platform::boot_id() const {
+  if (simulated()) return state_->boot_id;
+  std::string id;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+  return id;
 }
 
 Owner Platform::new_owner() {

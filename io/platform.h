@@ -54,6 +54,7 @@ struct SimulationOptions {
   std::uint32_t disk_alignment = 4096;
   IoQueueOptions queue;
   EngineWrapper wrap_engine;
+  std::string boot_id = "simulated";
   std::uint64_t host_bytes = std::uint64_t{1} << 62;
   std::uint64_t device_bytes = std::uint64_t{1} << 40;
   // Nothing is done, it only takes its time: bodies of tasks are not called, memory is addresses
@@ -79,6 +80,8 @@ class Platform {
   Lane& copy_lane();
   // The queue of the drive that holds `folder`, which must exist; made at the first call for it.
   Result<IoQueue*> queue_for(const std::filesystem::path& folder);
+  // Of the machine's running kernel: another one after each start. Simulated: as the options say.
+  std::string boot_id() const;
   // A number that no other engine on this platform has.
   Owner new_owner();
 

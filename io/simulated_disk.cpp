@@ -36,30 +36,46 @@ void SimulatedDisk::make_folders(const fs::path& folder) {
 Result<OpenFile> SimulatedDisk::open(const FileSpec& spec) {
   const std::string name = name_of(spec.path);
   const bool unnamed = spec.mode == FileMode::scratch;
+  const bool exclusive = spec.mode == FileMode::exclusive;
   std::shared_ptr<Content> content;
-  if (spec.mode == FileMode::read_only) {
+  OpenFile opened;
+  if (spec.mode == FileMode::read_only || (exclusive && names_.contains(name))) {
     if (!names_.contains(name)) return failure("open", name, ENOENT);
     content = names_.at(name);
+    if (exclusive && locked(content))
+      return Status(Code::locked, fmt::format("{} is in use by another engine", name));
+    opened.existed = exclusive;
   } else {
-    if (!folders_.contains(unnamed ? name : parent_of(name)))
-      return failure("create a file in", name, ENOENT);
-    if (!unnamed && look(name) != Entry::nothing) return failure("create", name, EEXIST);
-    if (spec.size > free_bytes())
-      return Status(Code::out_of_space,
-                    fmt::format("{} asked of the simulated disk, {} are free",
-                                format_bytes(spec.size), format_bytes(free_bytes())));
-    content = std::make_shared<Content>();
-    resize(*content, spec.size);
-    if (!unnamed) names_[name] = content;
+    HEADRACE_ASSIGN(content, make(name, spec));
   }
-  OpenFile opened;
   opened.handle = next_handle_++;
   opened.size = content->size;
   opened.alignment = std::max({1U, spec.alignment, spec.direct ? alignment_ : 1U});
   opened.direct = spec.direct;
   opened.name = unnamed ? fmt::format("scratch file in {}", name) : name;
-  open_[opened.handle] = {std::move(content), opened.alignment};
+  open_[opened.handle] = {std::move(content), opened.alignment, exclusive};
   return opened;
+}
+
+Result<std::shared_ptr<SimulatedDisk::Content>> SimulatedDisk::make(const std::string& name,
+                                                                    const FileSpec& spec) {
+  const bool unnamed = spec.mode == FileMode::scratch;
+  if (!folders_.contains(unnamed ? name : parent_of(name)))
+    return failure("create a file in", name, ENOENT);
+  if (!unnamed && look(name) != Entry::nothing) return failure("create", name, EEXIST);
+  if (spec.size > free_bytes())
+    return Status(Code::out_of_space,
+                  fmt::format("{} asked of the simulated disk, {} are free",
+                              format_bytes(spec.size), format_bytes(free_bytes())));
+  auto content = std::make_shared<Content>();
+  resize(*content, spec.size);
+  if (!unnamed) names_[name] = content;
+  return content;
+}
+
+bool SimulatedDisk::locked(const std::shared_ptr<Content>& content) const {
+  return std::ranges::any_of(
+      open_, [&](const auto& open) { return open.second.locks && open.second.content == content; });
 }
 
 void SimulatedDisk::resize(Content& content, std::uint64_t size) const {

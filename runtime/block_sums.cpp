@@ -17,10 +17,24 @@ bool is_zero(ConstBytes bytes) {
 
 }  // namespace
 
-BlockSums::BlockSums(std::string name, const Region& home) : name_(std::move(name)) {
-  for (const Piece& piece : home.tier().stripes().pieces(home.offset(), home.size()))
-    for (std::uint64_t at = 0; at < piece.size; at += kSumBlockBytes)
-      blocks_.push_back({piece.at + at, std::min(kSumBlockBytes, piece.size - at)});
+BlockSums::BlockSums(std::string name, const Region& home, std::uint64_t border)
+    : name_(std::move(name)) {
+  const std::uint64_t middle = border > 0 && border < home.size() ? border : home.size();
+  for (const auto& [begin, end] : {std::pair{std::uint64_t{0}, middle}, {middle, home.size()}})
+    for (const Piece& piece : home.tier().stripes().pieces(home.offset() + begin, end - begin))
+      for (std::uint64_t at = 0; at < piece.size; at += kSumBlockBytes)
+        blocks_.push_back({begin + piece.at + at, std::min(kSumBlockBytes, piece.size - at)});
+}
+
+void BlockSums::adopt(bool noted, std::span<const std::uint64_t> sums) {
+  for (std::size_t i = 0; i < blocks_.size(); ++i) blocks_[i].sum = sums[i];
+  noted_ = noted;
+}
+
+std::vector<std::uint64_t> BlockSums::sums() const {
+  std::vector<std::uint64_t> sums;
+  for (const Block& block : blocks_) sums.push_back(block.sum);
+  return sums;
 }
 
 void BlockSums::note(ConstBytes stored, const Team& team) {

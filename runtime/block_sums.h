@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,11 +21,16 @@ constexpr std::uint64_t kSumBlockBytes = kMiB;
 class BlockSums {
  public:
   // `name` is of the shard, for messages: "shard 3 (unit 1)". Until the first note(), every byte of
-  // `home` is expected to be zero.
-  BlockSums(std::string name, const Region& home);
+  // `home` is expected to be zero. Blocks end at `border` too: what lies before it is read alone.
+  BlockSums(std::string name, const Region& home, std::uint64_t border = 0);
 
   // `stored`: all bytes that are about to be stored.
   void note(ConstBytes stored, const Team& team);
+  // As noted before by another process; false: never. Takes the first sums, as many as blocks.
+  void adopt(bool noted, std::span<const std::uint64_t> sums);
+  bool noted() const noexcept { return noted_; }
+  std::size_t blocks() const noexcept { return blocks_.size(); }
+  std::vector<std::uint64_t> sums() const;
   // `bytes` that were read from `at` on, a whole number of blocks. Code::corrupt names the block.
   Status check(std::uint64_t at, ConstBytes bytes) const;
 

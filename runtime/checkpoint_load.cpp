@@ -144,12 +144,14 @@ struct Load {
           parts.leases->unused()));
     }
     const Event changed = Event::all(changes);
-    if (parts.options.params != ParamHome::hbm) return changed;
+    const Event stored = store_frozen(parts, id, changed);
+    if (parts.options.params != ParamHome::hbm) return stored;
     const std::uint64_t at = parts.layout.param_offset[index_of(id)];
     const std::uint64_t size = parts.tensors[id].padded * size_of(type);
-    return parts.mover->move(parts.param_memory.region().sub(at, size),
-                             parts.device_param_memory.region().sub(at, size), changed,
-                             {.name = "param"});
+    const Event raised = parts.mover->move(parts.param_memory.region().sub(at, size),
+                                           parts.device_param_memory.region().sub(at, size),
+                                           changed, {.name = "param"});
+    return Event::all({stored, raised});
   }
 };
 
@@ -175,12 +177,21 @@ Status verify_all(EngineParts& parts, Load& load, const Manifest& manifest) {
   return {};
 }
 
+// How whatever was queued before has ended is known: a reusable slab then knows which places it may
+// write over.
+Event settled(const EngineParts& parts) {
+  const std::lock_guard lock(parts.mutex);
+  return parts.all_settled().over();
+}
+
 // Past this point the state changes: a failure leaves a mixed model, and poisons.
 Status apply(EngineParts& parts, Load& load) {
+  if (parts.slab) HEADRACE_TRY(parts.platform.wait(settled(parts), parts.options.deadline));
   std::vector<Event> changes;
   {
     const std::lock_guard lock(parts.mutex);
-    for (Shard& shard : parts.shards) shard.settled = shard.settled.over();
+    if (parts.slab) parts.slab->roll_back(parts);
+    parts.each_shard([](Shard& shard) { shard.settled = shard.settled.over(); });
     for (Slot& slot : parts.slots) slot.holds.reset();
     for (Shard& shard : parts.shards) changes.push_back(load.shard(shard));
     for (const TensorId id : frozen_tensors(parts)) changes.push_back(load.frozen(id));
@@ -189,6 +200,7 @@ Status apply(EngineParts& parts, Load& load) {
     parts.filling = false;
     parts.changes.clear();
     parts.poisoned = {};
+    changes.push_back(parts.changed(Event::all(changes)));
   }
   const Status how = wait_for_each(parts, changes);
   if (how.ok()) return {};

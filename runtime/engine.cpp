@@ -28,6 +28,10 @@ Status check_options(const EngineOptions& options) {
   if (options.deadline <= Nanoseconds(0)) return invalid("the deadline is not positive");
   if (options.state == StateHome::nvme && options.nvme_paths.empty())
     return invalid("state on NVMe needs a folder: give one in nvme_paths");
+  if (options.durability == Durability::reusable && options.state != StateHome::nvme)
+    return invalid(
+        "durability is reusable, and state is not placed on NVMe: what lies in DRAM goes "
+        "with the process; set state to nvme, or durability to scratch");
   const std::uint32_t alignment = options.nvme_alignment;
   if ((alignment & (alignment - 1)) != 0 || alignment > 2 * kMiB)
     return invalid("nvme_alignment is {}: a power of two up to 2 MiB, or 0", alignment);

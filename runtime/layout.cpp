@@ -79,9 +79,27 @@ void cut(const TensorTable& tensors, const Run& run, UnitId unit, StateFormat fo
   }
 }
 
+// What has parameters only, in pieces that pass through a slot.
+void cut_frozen(const Run& run, UnitId unit, std::uint64_t piece_bytes, ModelLayout& layout) {
+  const std::uint64_t bytes = run.elements * size_of(run.param);
+  const std::uint64_t most = std::max(round_down(piece_bytes, kParamAlignment), kParamAlignment);
+  for (std::uint64_t at = 0; at < bytes; at += most) {
+    ShardSpec piece;
+    piece.unit = unit;
+    piece.group = run.group;
+    piece.param = run.param;
+    piece.param_offset = layout.param_bytes + at;
+    piece.param_bytes = std::min(most, bytes - at);
+    layout.frozen.push_back(std::move(piece));
+  }
+}
+
 void lay_out_run(const TensorTable& tensors, const Run& run, UnitId unit, StateFormat format,
                  std::uint64_t shard_bytes, ModelLayout& layout) {
-  if (run.trainable) cut(tensors, run, unit, format, shard_bytes, layout);
+  if (run.trainable)
+    cut(tensors, run, unit, format, shard_bytes, layout);
+  else
+    cut_frozen(run, unit, shard_bytes, layout);
   std::uint64_t at = layout.param_bytes;
   for (const TensorId id : run.tensors) {
     const Tensor& tensor = tensors[id];

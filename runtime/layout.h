@@ -47,6 +47,7 @@ struct UnitSpec {
 
 struct ModelLayout {
   std::vector<ShardSpec> shards;  // in the order of the next forward: by unit
+  std::vector<ShardSpec> frozen;  // pieces of frozen parameters: they have no state
   std::vector<UnitSpec> units;
   std::vector<std::uint64_t> param_offset;            // of each tensor (its root's), bytes
   std::vector<std::uint64_t> grad_offset;             // of each trainable root, bytes

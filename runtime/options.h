@@ -31,6 +31,14 @@ enum class ParamHome : std::uint8_t {
   streamed,  // a lease is a copy on the device, made when acquired or foreseen, dropped after
 };
 
+// What state on NVMe outlives.
+enum class Durability : std::uint8_t {
+  scratch,   // nothing: unnamed files, gone with the process
+  reusable,  // the death of its process: named files, `headrace.slab` in each folder, hold the last
+             // whole step, and seal() takes them up; refused after a reboot. Twice the space, all
+             // state on NVMe; what only DRAM has of the parameters is written with it.
+};
+
 struct EngineOptions {
   StateFormat format = StateFormat::split;
   StateHome state = StateHome::automatic;
@@ -42,6 +50,7 @@ struct EngineOptions {
   std::uint64_t nvme_bytes = 0;                   // 0 with nvme_paths: as much as is needed
   std::vector<std::filesystem::path> nvme_paths;  // folders; state is striped evenly over them
   std::uint32_t nvme_alignment = 0;               // 0: what the file system says
+  Durability durability = Durability::scratch;    // reusable: with StateHome::nvme
 
   std::uint64_t shard_bytes = 0;  // of state; 0: min(32 MiB, what divides dram_bytes among slots)
   int slots = 4;                  // 2 or more

@@ -39,9 +39,38 @@ std::byte* EngineParts::param_of(TensorId tensor) const {
   return param_memory.region().view().data + layout.param_offset[index_of(tensor)];
 }
 
+StepContext EngineParts::context() {
+  StepContext context{*mover, *cpu, owner, team};
+  if (slab) context.change = slab->change();
+  if (slab) context.committed = slab->committed();
+  return context;
+}
+
+Event EngineParts::changed(const Event& pieces) {
+  changes.push_back(slab ? Event::all({pieces, slab->commit(*this, pieces)}) : pieces);
+  return changes.back();
+}
+
+void EngineParts::each_shard(const std::function<void(Shard&)>& look) {
+  for (Shard& shard : shards) look(shard);
+  for (Shard& shard : frozen) look(shard);
+}
+
+void EngineParts::each_shard(const std::function<void(const Shard&)>& look) const {
+  for (const Shard& shard : shards) look(shard);
+  for (const Shard& shard : frozen) look(shard);
+}
+
+std::vector<unsigned> EngineParts::generations() const {
+  std::vector<unsigned> all;
+  each_shard([&](const Shard& shard) { all.push_back(shard.generation); });
+  return all;
+}
+
 Event EngineParts::all_settled() const {
   std::vector<Event> all;
-  for (const Shard& shard : shards) all.push_back(shard.settled);
+  each_shard([&](const Shard& shard) { all.push_back(shard.settled); });
+  if (slab) all.push_back(slab->committed());
   for (const Slot& slot : slots) all.push_back(slot.free);
   for (const Slot& block : staging) all.push_back(block.free);
   return Event::all(all);

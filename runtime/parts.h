@@ -19,6 +19,7 @@
 #include "runtime/param_cache.h"
 #include "runtime/placement.h"
 #include "runtime/shard.h"
+#include "runtime/slab.h"
 #include "runtime/stats.h"
 #include "runtime/step.h"
 #include "runtime/tensor_table.h"
@@ -32,7 +33,7 @@ enum class Phase : std::uint8_t { building, sealed, closed };
 // The tiers of one engine. Null: not in use.
 struct EngineTiers {
   std::unique_ptr<Tier> slots, dram, hbm, nvme;  // state
-  std::unique_ptr<Tier> params, device_params, gradients, staging;
+  std::unique_ptr<Tier> params, device_params, gradients, staging, slab;
 };
 
 struct EngineParts {
@@ -44,7 +45,13 @@ struct EngineParts {
   Status poison(const Status& why);
   // Waits with the engine's deadline; past it the engine is poisoned. Without the mutex.
   Status wait(const Event& event);
-  StepContext context() { return {*mover, *cpu, owner, team}; }
+  StepContext context();
+  // Ends what was queued as one change (a step, a write, a load), which is over when `pieces` are:
+  // the event of all of it, with a reusable slab's record.
+  Event changed(const Event& pieces);
+  void each_shard(const std::function<void(Shard&)>& look);  // with those of frozen parameters
+  void each_shard(const std::function<void(const Shard&)>& look) const;
+  std::vector<unsigned> generations() const;
   std::byte* param_of(TensorId tensor) const;
   // Every change queued so far is over, well or not.
   Event all_settled() const;
@@ -67,10 +74,12 @@ struct EngineParts {
   bool busy = false;  // a call that must be alone is waiting: step, load
   Status poisoned;
   std::vector<Shard> shards;
+  std::vector<Shard> frozen;  // of a reusable slab: pieces of frozen parameters
   std::vector<Slot> slots;
   std::vector<Slot> staging;  // blocks of checkpoints: only memory, never hold a shard
   std::unique_ptr<Gradients> gradients;
   std::unique_ptr<ParamCache> leases;
+  std::unique_ptr<Slab> slab;  // null: scratch
   std::vector<Event> changes;  // steps and writes whose end was not seen yet
   bool filling = false;        // the first slots were filled early for the next step
   std::uint64_t steps = 0;

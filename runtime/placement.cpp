@@ -74,7 +74,8 @@ Result<Plan> through_slots(std::span<const ShardNeed> shards, const Budgets& bud
   const std::uint64_t slots = static_cast<std::uint64_t>(plan.slots) * plan.slot_bytes;
   if (over(slots, budgets.dram_bytes)) return too_small(budgets, sizes);
   const bool hbm_only = budgets.state == StateHome::hbm;
-  const std::uint64_t room = budgets.dram_bytes > 0 && !hbm_only ? budgets.dram_bytes - slots : 0;
+  const bool pins = budgets.dram_bytes > 0 && !hbm_only && budgets.generations == 1;
+  const std::uint64_t room = pins ? budgets.dram_bytes - slots : 0;
   std::size_t next = take(plan, shards, 0, TierKind::dram, room);
   if (hbm_only) {
     const std::uint64_t hbm = budgets.hbm_bytes > 0 ? budgets.hbm_bytes : UINT64_MAX;
@@ -82,9 +83,11 @@ Result<Plan> through_slots(std::span<const ShardNeed> shards, const Budgets& bud
   } else if (budgets.state == StateHome::automatic) {
     next = take(plan, shards, next, TierKind::hbm, budgets.hbm_bytes);
   }
-  const std::uint64_t rest = std::accumulate(
-      shards.begin() + static_cast<std::ptrdiff_t>(next), shards.end(), std::uint64_t{0},
-      [](std::uint64_t sum, const ShardNeed& s) { return sum + s.state_bytes; });
+  const std::uint64_t rest =
+      budgets.generations *
+      std::accumulate(shards.begin() + static_cast<std::ptrdiff_t>(next), shards.end(),
+                      std::uint64_t{0},
+                      [](std::uint64_t sum, const ShardNeed& s) { return sum + s.state_bytes; });
   if (rest > 0 && hbm_only)
     return Status(Code::out_of_memory,
                   fmt::format("the state of {} does not fit an HBM budget of {}: raise the "
@@ -105,13 +108,14 @@ Result<Plan> through_slots(std::span<const ShardNeed> shards, const Budgets& bud
   return plan;
 }
 
-void sum_up(Plan& plan, std::span<const ShardNeed> shards) {
+void sum_up(Plan& plan, std::span<const ShardNeed> shards, std::uint64_t generations) {
   for (std::size_t i = 0; i < shards.size(); ++i) {
     std::uint64_t& bytes = plan.homes[i] == TierKind::dram  ? plan.dram_bytes
                            : plan.homes[i] == TierKind::hbm ? plan.hbm_bytes
                                                             : plan.nvme_bytes;
     bytes += shards[i].state_bytes;
   }
+  plan.nvme_bytes *= generations;
   if (plan.hbm_bytes + plan.nvme_bytes == 0) plan.slots = 0;  // nothing passes through them
 }
 
@@ -121,6 +125,12 @@ std::string words_of(const Plan& plan, std::size_t shards, const Budgets& budget
     return fmt::format("all {} of state in {} shards stay in DRAM{}: updated in place, no slots",
                        format_bytes(plan.dram_bytes), shards,
                        budgets.state == StateHome::dram ? " as asked" : ", where they fit");
+  if (budgets.generations > 1)
+    return fmt::format(
+        "{} slots of {} in DRAM carry the state of {} shards; each has {} places on NVMe, {} in "
+        "all, so that it outlives the process: nothing is pinned",
+        plan.slots, format_bytes(plan.slot_bytes), shards, budgets.generations,
+        format_bytes(plan.nvme_bytes));
   return fmt::format(
       "{} slots of {} in DRAM carry the state that lives elsewhere; the first {} of {} shards "
       "({}) are pinned in DRAM, since the next forward needs them first; {} on the device, {} on "
@@ -145,7 +155,7 @@ Result<Plan> place(std::span<const ShardNeed> shards, const Budgets& budgets) {
   Result<Plan> plan =
       dram ? only_dram(shards, budgets, sizes) : through_slots(shards, budgets, sizes);
   if (!plan.ok()) return plan.status();
-  sum_up(*plan, shards);
+  sum_up(*plan, shards, budgets.generations);
   plan->words = words_of(*plan, shards.size(), budgets);
   return plan;
 }

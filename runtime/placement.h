@@ -26,6 +26,7 @@ struct Budgets {
   std::uint64_t nvme_bytes = 0;
   bool has_nvme = false;
   int slots = 4;
+  std::uint64_t generations = 1;  // places of each shard on NVMe; with 2, all state lives there
 };
 
 struct Plan {

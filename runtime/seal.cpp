@@ -12,13 +12,32 @@ namespace {
 
 constexpr std::uint64_t kDefaultAlignment = 4096;
 
+bool reusable(const EngineOptions& options) { return options.durability == Durability::reusable; }
+
 Budgets budgets_of(const EngineOptions& options) {
   return {.state = options.state,
           .dram_bytes = options.dram_bytes,
           .hbm_bytes = options.hbm_bytes,
           .nvme_bytes = options.nvme_bytes,
           .has_nvme = !options.nvme_paths.empty(),
-          .slots = options.slots};
+          .slots = options.slots,
+          .generations = reusable(options) ? std::uint64_t{2} : std::uint64_t{1}};
+}
+
+// One place of a shard.
+struct Record {
+  std::uint64_t bytes = 0;
+  std::uint64_t param_at = 0;
+  std::uint64_t kept_param_bytes = 0;
+};
+
+Record record_of(const ShardSpec& shard, const EngineOptions& options, std::uint64_t alignment) {
+  Record record;
+  record.param_at = round_up(shard.state_bytes, alignment);
+  const bool derived = shard.layout == StateLayout::fp32 && shard.state_bytes > 0;
+  if (reusable(options) && !derived) record.kept_param_bytes = shard.param_bytes;
+  record.bytes = record.param_at + round_up(record.kept_param_bytes, alignment);
+  return record;
 }
 
 Status make_plan(EngineParts& parts) {
@@ -31,7 +50,10 @@ Status make_plan(EngineParts& parts) {
       std::max<std::uint64_t>(kDefaultAlignment, options.nvme_alignment);
   std::vector<ShardNeed> needs;
   for (const ShardSpec& shard : parts.layout.shards)
-    needs.push_back({round_up(shard.state_bytes, alignment)});
+    needs.push_back({record_of(shard, options, alignment).bytes});
+  if (reusable(options))
+    for (const ShardSpec& piece : parts.layout.frozen)
+      needs.push_back({record_of(piece, options, alignment).bytes});
   HEADRACE_ASSIGN(parts.plan, place(needs, budgets_of(options)));
   return {};
 }
@@ -49,9 +71,15 @@ Status make_tier(Platform& platform, TierKind kind, std::uint64_t bytes,
 Status make_nvme(EngineParts& parts) {
   const EngineOptions& options = parts.options;
   if (parts.plan.nvme_bytes == 0) return {};
-  HEADRACE_ASSIGN(parts.tiers.nvme,
-                  Tier::nvme(parts.platform, options.nvme_paths, parts.plan.nvme_bytes,
-                             {.alignment = options.nvme_alignment}));
+  NvmeOptions files{.alignment = options.nvme_alignment};
+  if (reusable(options)) {
+    files.file_name = kSlabName;
+    files.front_bytes = Slab::front_bytes(parts);
+  }
+  Result<std::unique_ptr<Tier>> tier =
+      Tier::nvme(parts.platform, options.nvme_paths, parts.plan.nvme_bytes, files);
+  if (tier.status().code() == Code::locked) return name_owner(parts, tier.status());
+  HEADRACE_ASSIGN(parts.tiers.nvme, std::move(tier));
   const std::uint64_t planned = std::max<std::uint64_t>(kDefaultAlignment, options.nvme_alignment);
   if (parts.tiers.nvme->alignment() > planned)
     return Status(Code::invalid,
@@ -79,6 +107,9 @@ Status make_tiers(EngineParts& parts) {
       make_tier(platform, TierKind::dram, parts.layout.param_bytes, tiers.params, "parameters"));
   HEADRACE_TRY(
       make_tier(platform, TierKind::dram, parts.layout.grad_bytes, tiers.gradients, "gradients"));
+  if (reusable(parts.options) && tiers.nvme)
+    HEADRACE_TRY(make_tier(platform, TierKind::dram, Slab::buffer_bytes(parts), tiers.slab,
+                           "commit records"));
   return make_tier(platform, TierKind::dram, kStagingBlocks * kStagingBytes, tiers.staging,
                    "checkpoint blocks");
 }
@@ -143,23 +174,64 @@ Status make_leases(EngineParts& parts) {
   return {};
 }
 
+void make_sums(Shard& shard, std::string name, unsigned generations) {
+  for (unsigned generation = 0; generation < generations; ++generation)
+    shard.sums[generation] = std::make_shared<BlockSums>(
+        name, shard.state.region().sub(generation * shard.record_bytes, shard.record_bytes),
+        shard.param_at);
+}
+
+// On NVMe, of a reusable slab: two places, with the parameters where only DRAM has them.
+Status give_home(EngineParts& parts, Shard& shard, TierKind kind) {
+  const bool on_nvme = kind == TierKind::nvme;
+  const Record record =
+      record_of(shard.spec, parts.options,
+                std::max<std::uint64_t>(kDefaultAlignment, parts.options.nvme_alignment));
+  const unsigned generations = on_nvme && reusable(parts.options) ? 2 : 1;
+  const std::uint64_t size = on_nvme ? generations * record.bytes : shard.spec.state_bytes;
+  HEADRACE_ASSIGN(shard.state, home_of(parts.tiers, kind).allocate(size));
+  shard.record_bytes = shard.state.region().size() / generations;
+  shard.param_at = generations > 1 ? record.param_at : shard.record_bytes;
+  shard.kept_param_bytes = generations > 1 ? record.kept_param_bytes : 0;
+  const bool frozen = shard.spec.state_bytes == 0;
+  if (on_nvme)
+    make_sums(shard,
+              fmt::format("{} {} (unit {})", frozen ? "frozen piece" : "shard", shard.id,
+                          index_of(shard.spec.unit)),
+              generations);
+  return {};
+}
+
+void give_params(EngineParts& parts, Shard& shard) {
+  const auto window = [&](const Extent& memory) {
+    return memory.region().sub(shard.spec.param_offset, shard.spec.param_bytes);
+  };
+  const bool copied = parts.options.params == ParamHome::hbm;
+  shard.host_param = window(parts.param_memory);
+  shard.param = window(copied ? parts.device_param_memory : parts.param_memory);
+}
+
 Status make_shards(EngineParts& parts) {
-  const Region params = parts.param_memory.region();
   for (std::size_t i = 0; i < parts.layout.shards.size(); ++i) {
     Shard& shard = parts.shards.emplace_back();
     shard.id = static_cast<std::uint32_t>(i);
     shard.spec = parts.layout.shards[i];
     shard.in_place = parts.plan.homes[i] == TierKind::dram;
-    HEADRACE_ASSIGN(shard.state,
-                    home_of(parts.tiers, parts.plan.homes[i]).allocate(shard.spec.state_bytes));
-    if (shard.state.region().tier().kind() == TierKind::nvme)
-      shard.sums = std::make_shared<BlockSums>(
-          fmt::format("shard {} (unit {})", i, index_of(shard.spec.unit)), shard.state.region());
-    shard.host_param = params.sub(shard.spec.param_offset, shard.spec.param_bytes);
-    shard.param = parts.options.params == ParamHome::hbm
-                      ? parts.device_param_memory.region().sub(shard.spec.param_offset,
-                                                               shard.spec.param_bytes)
-                      : shard.host_param;
+    HEADRACE_TRY(give_home(parts, shard, parts.plan.homes[i]));
+    give_params(parts, shard);
+  }
+  return {};
+}
+
+// What a reusable slab keeps beside the shards.
+Status make_frozen(EngineParts& parts) {
+  if (!reusable(parts.options)) return {};
+  for (const ShardSpec& spec : parts.layout.frozen) {
+    Shard& piece = parts.frozen.emplace_back();
+    piece.id = static_cast<std::uint32_t>(parts.shards.size() + parts.frozen.size() - 1);
+    piece.spec = spec;
+    HEADRACE_TRY(give_home(parts, piece, TierKind::nvme));
+    give_params(parts, piece);
   }
   return {};
 }
@@ -167,7 +239,9 @@ Status make_shards(EngineParts& parts) {
 void let_go(EngineParts& parts) {
   parts.leases.reset();
   parts.gradients.reset();
+  parts.slab.reset();
   parts.shards.clear();
+  parts.frozen.clear();
   parts.slots.clear();
   parts.staging.clear();
   parts.mover.reset();
@@ -196,10 +270,17 @@ Status allocate(EngineParts& parts) {
   HEADRACE_TRY(make_tiers(parts));
   parts.mover = std::make_unique<Mover>(parts.platform, parts.owner);
   parts.shards.reserve(parts.layout.shards.size());
+  parts.frozen.reserve(parts.layout.frozen.size());
   HEADRACE_TRY(make_memory(parts));
   HEADRACE_TRY(make_leases(parts));
   HEADRACE_TRY(make_shards(parts));
-  return register_slots(parts);
+  HEADRACE_TRY(make_frozen(parts));
+  HEADRACE_TRY(register_slots(parts));
+  if (!parts.tiers.slab) return {};
+  Result<std::unique_ptr<Slab>> slab = Slab::open(parts);
+  if (slab.status().code() == Code::timeout) parts.tiers.slab->abandon();  // still in use
+  HEADRACE_ASSIGN(parts.slab, std::move(slab));
+  return {};
 }
 
 }  // namespace
@@ -210,12 +291,12 @@ Status seal(EngineParts& parts) {
   parts.team = {.threads = parts.options.threads > 0 ? parts.options.threads : affinity_threads(),
                 .target = parts.options.simd_target};
   const Status made = allocate(parts);
-  if (!made.ok()) let_go(parts);
+  if (!made.ok()) static_cast<void>(tear_down(parts, parts.options.deadline));
   return made;
 }
 
 Status tear_down(EngineParts& parts, Nanoseconds timeout) {
-  if (!parts.mover) return {};
+  if (!parts.mover) return let_go(parts), Status();
   parts.cpu->cancel(parts.owner);
   parts.mover->cancel();
   const Event idle = parts.cpu->run({.body = {}, .name = "close"});  // behind whatever is running
@@ -224,7 +305,7 @@ Status tear_down(EngineParts& parts, Nanoseconds timeout) {
   if (!quiet.done())
     for (const auto* tier : {&parts.tiers.slots, &parts.tiers.dram, &parts.tiers.hbm,
                              &parts.tiers.nvme, &parts.tiers.params, &parts.tiers.device_params,
-                             &parts.tiers.gradients, &parts.tiers.staging})
+                             &parts.tiers.gradients, &parts.tiers.staging, &parts.tiers.slab})
       if (*tier) (*tier)->abandon();
   let_go(parts);
   return how;

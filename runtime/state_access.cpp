@@ -69,12 +69,14 @@ Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, M
                                      .name = writing ? "write" : "read",
                                      .owner = parts.owner},
                                     after);
-  if (!writing || parts.options.params != ParamHome::hbm) return done;
+  if (!writing) return done;
+  if (parts.options.params != ParamHome::hbm) return store_frozen(parts, root, done);
   const std::uint64_t at = parts.layout.param_offset[index_of(root)] + range.begin * size_of(type);
   const std::uint64_t size = range.count * size_of(type);
-  return parts.mover->move(parts.param_memory.region().sub(at, size),
-                           parts.device_param_memory.region().sub(at, size), done,
-                           {.name = "param"});
+  const Event raised =
+      parts.mover->move(parts.param_memory.region().sub(at, size),
+                        parts.device_param_memory.region().sub(at, size), done, {.name = "param"});
+  return Event::all({raised, store_frozen(parts, root, done)});
 }
 
 void write_piece(const Shard& shard, std::byte* state, Kind kind, std::uint64_t begin,
@@ -147,7 +149,8 @@ Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemV
 Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from) {
   const Tensor& tensor = parts.tensors[root];
   parts.leases->forget();
-  if (!tensor.spec.trainable) return access_frozen(parts, root, kind, range, {}, from);
+  if (!tensor.spec.trainable)
+    return parts.changed(access_frozen(parts, root, kind, range, {}, from));
   const std::size_t bytes = element_bytes(tensor, kind);
   StepContext context = parts.context();
   std::vector<Event> writes;
@@ -170,9 +173,24 @@ Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, Con
     store(shard, slot, changed, context);
     writes.push_back(shard.settled);
   }
-  const Event done = Event::all(writes);
-  parts.changes.push_back(done);
-  return done;
+  return parts.changed(Event::all(writes));
+}
+
+Event store_frozen(EngineParts& parts, TensorId root, const Event& changed) {
+  if (!parts.slab) return changed;
+  StepContext context = parts.context();
+  const std::uint64_t begin = parts.layout.param_offset[index_of(root)];
+  const std::uint64_t end =
+      begin + parts.tensors[root].padded * size_of(parts.tensors[root].spec.param);
+  std::vector<Event> ends = {changed};
+  for (Shard& piece : parts.frozen) {
+    const std::uint64_t from = piece.spec.param_offset;
+    if (from >= end || from + piece.spec.param_bytes <= begin) continue;
+    Slot& slot = parts.slots[piece.id % parts.slots.size()];
+    store(piece, &slot, Event::all({changed, piece.settled, slot.free}), context);
+    ends.push_back(piece.settled);
+  }
+  return Event::all(ends);
 }
 
 }  // namespace headrace

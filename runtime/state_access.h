@@ -11,6 +11,10 @@ namespace headrace {
 Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to);
 Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from);
 
+// Of a reusable slab: queues what follows a change of frozen parameters in DRAM by `changed`; over
+// when they are stored. Of a scratch one: `changed`.
+Event store_frozen(EngineParts& parts, TensorId root, const Event& changed);
+
 // A window of a shard's state, in a slot or in place, as checkpoints and reads see it: the values
 // of `kind` for out.size() elements from `begin` (in the shard) on.
 void read_window(const Shard& shard, const std::byte* state, Kind kind, std::uint64_t begin,

@@ -15,7 +15,7 @@ HeldBytes held_by(const EngineTiers& tiers) {
           .params = capacity_of(tiers.params),
           .device_params = capacity_of(tiers.device_params),
           .gradients = capacity_of(tiers.gradients),
-          .staging = capacity_of(tiers.staging)};
+          .staging = capacity_of(tiers.staging) + capacity_of(tiers.slab)};
 }
 
 void count_shards(const EngineParts& parts, Stats& stats) {
@@ -39,6 +39,7 @@ Stats stats_of(const EngineParts& parts) {
   stats.placement = parts.plan.words;
   stats.steps = parts.steps;
   stats.skipped_steps = parts.skipped;
+  stats.reopened = parts.slab && parts.slab->reopened();
   stats.resources = parts.platform.usage();
   count_shards(parts, stats);
   if (!parts.mover) return stats;

@@ -30,6 +30,7 @@ struct Stats {
   std::uint64_t nvme_shards = 0;
   std::uint64_t steps = 0;  // applied
   std::uint64_t skipped_steps = 0;
+  bool reopened = false;  // seal() took up what an earlier process left (Durability::reusable)
   HeldBytes held;
   std::uint64_t nvme_read_bytes = 0;     // of state, since seal
   std::uint64_t nvme_written_bytes = 0;  // of state, since seal

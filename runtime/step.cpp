@@ -1,6 +1,7 @@
 #include "runtime/step.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "optim_cpu/adamw.h"
 
@@ -51,22 +52,21 @@ Task update(Shard& shard, std::byte* state, const Gradients& gradients, const St
           .owner = context.owner};
 }
 
-RegionCheck check_of(const Shard& shard) {
-  if (!shard.sums) return {};
-  return [sums = shard.sums](std::uint64_t at, ConstBytes bytes) { return sums->check(at, bytes); };
-}
-
-// The checksums of what is to be stored, once it is there.
-Event note_sums(const Shard& shard, const Slot& slot, const Event& changed,
-                const StepContext& context) {
-  if (!shard.sums) return changed;
-  const Region from = slot.state.region().sub(0, shard.state.region().size());
+// Makes the slot's bytes the record that is to be stored on NVMe, and notes their checksums.
+Event make_record(const Shard& shard, const Slot& slot, const Event& changed,
+                  const StepContext& context) {
+  if (!shard.home_sums()) return changed;
+  const Bytes record = slot.state.region().sub(0, shard.record_bytes).view().bytes();
+  const std::uint64_t kept = shard.kept_param_bytes;
+  const std::byte* const params = kept > 0 ? shard.host_param.view().data : nullptr;
   return context.cpu.run({.body =
-                              [sums = shard.sums, from, team = context.team] {
-                                sums->note(from.view().bytes(), team);
+                              [sums = shard.home_sums(), record, params, at = shard.param_at, kept,
+                               team = context.team] {
+                                if (kept > 0) std::memcpy(record.data() + at, params, kept);
+                                sums->note(record, team);
                                 return Status();
                               },
-                          .bytes = from.size(),
+                          .bytes = record.size(),
                           .name = "checksum",
                           .owner = context.owner},
                          changed);
@@ -103,13 +103,23 @@ std::vector<Slot*> in_order_of_use(std::span<Shard* const> shards, std::span<Slo
 
 }  // namespace
 
+RegionCheck check_of(const Shard& shard) {
+  if (!shard.home_sums()) return {};
+  return [sums = shard.home_sums()](std::uint64_t at, ConstBytes bytes) {
+    return sums->check(at, bytes);
+  };
+}
+
 void load(Shard& shard, Slot& slot, StepContext& context) {
   slot.holds = {shard.id, shard.epoch};  // the epoch: a slot filled early and left unused must not
                                          // pass for fresh
-  const Region& home = shard.state.region();
-  slot.loaded = context.mover.move(
-      home, slot.state.region().sub(0, home.size()), Event::all({slot.free, shard.settled}),
-      {.io_class = IoClass::state_read, .name = "load", .check = check_of(shard)});
+  const Region home = shard.home().sub(0, shard.param_at);
+  slot.loaded = context.mover.move(home, slot.state.region().sub(0, home.size()),
+                                   Event::all({slot.free, shard.settled}),
+                                   {.io_class = IoClass::state_read,
+                                    .name = "load",
+                                    .check = check_of(shard),
+                                    .redo = context.change > 0});
   slot.free = slot.loaded.over();
   shard.settled = Event::all({shard.settled, slot.free});  // a write must not overtake this read
 }
@@ -118,10 +128,13 @@ void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context)
   const Event param = context.mover.move(shard.host_param, shard.param, changed, {.name = "param"});
   Event stored = changed;
   if (slot != nullptr) {
-    const Region& home = shard.state.region();
-    stored = context.mover.move(slot->state.region().sub(0, home.size()), home,
-                                note_sums(shard, *slot, changed, context),
-                                {.io_class = IoClass::write, .name = "store"});
+    if (context.change != shard.changed_in) shard.generation ^= 1;  // never what a commit names
+    shard.changed_in = context.change;
+    const Region home = shard.home();
+    const Event made = make_record(shard, *slot, changed, context);
+    stored = context.mover.move(
+        slot->state.region().sub(0, home.size()), home, Event::all({made, context.committed}),
+        {.io_class = IoClass::write, .name = "store", .redo = context.change > 0});
     slot->holds.reset();
     slot->free = stored.over();
   }

@@ -23,6 +23,9 @@ struct StepContext {
   Lane& cpu;
   Owner owner;
   Team team;
+  // Of a reusable slab: the number of the change that is queued, and when it may store.
+  std::uint64_t change = 0;  // 0: not reusable
+  Event committed = {};
 };
 
 // Everything a step multiplies with, known once the norm is.
@@ -31,12 +34,16 @@ struct StepScalars {
   double grad_factor = 1;
 };
 
+// Looks at what is read of the shard's home on NVMe.
+RegionCheck check_of(const Shard& shard);
+
 // Reads the shard's state into the slot; also called for the first slots when a step's first
 // gradient arrives.
 void load(Shard& shard, Slot& slot, StepContext& context);
 
 // Queues what follows a change of the shard's state in `slot` (or, null, in place) by `changed`:
-// parameters to where they are computed with, state to its home.
+// parameters to where they are computed with, state to its home; of a reusable slab, to the place
+// that the last commit does not name.
 void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context);
 
 // The slot that holds the shard's state; when none does, it is loaded into one.

@@ -79,13 +79,13 @@ void apply(EngineParts& parts, const StepOptions& options, StepReport& report) {
   StepContext context = parts.context();
   const StepScalars scalars{options.by_group, report.clip_factor / options.grad_scale};
   const std::vector<Shard*> shards = shards_with_gradient(parts);
-  report.done = update_all(order_of_update(shards, parts.slots), parts.slots, *parts.gradients,
-                           scalars, context);
+  const Event updated = update_all(order_of_update(shards, parts.slots), parts.slots,
+                                   *parts.gradients, scalars, context);
+  ++parts.steps;
+  report.done = parts.changed(updated);
   report.applied = true;
-  parts.changes.push_back(report.done);
   parts.leases->forget();
   parts.filling = false;
-  ++parts.steps;
 }
 
 // The wait, without the mutex; everybody else is refused meanwhile.

@@ -24,6 +24,7 @@ IoTag io_tag(Owner owner, const MoveTag& tag) {
   io.io_class = tag.io_class;
   io.owner = owner;
   io.name = tag.name;
+  io.redo = tag.redo;
   return io;
 }
 

@@ -34,6 +34,7 @@ struct MoveTag {
   IoClass io_class = IoClass::state_read;  // of reads from nvme
   const char* name = nullptr;  // a literal, for the trace of lanes and queues; null: what it does
   RegionCheck check;           // of reads from nvme
+  bool redo = false;           // on nvme: once more when it fails, while the memory is still there
 };
 
 class Mover {

@@ -81,7 +81,17 @@ Result<File> reserve(IoQueue& queue, const fs::path& folder, std::uint64_t size,
   spec.size = size;
   spec.direct = options.direct;
   spec.alignment = options.alignment;
+  if (!options.file_name.empty()) {
+    spec.path /= options.file_name;
+    spec.mode = FileMode::exclusive;
+  }
   return queue.open_file(spec);
+}
+
+Result<bool> exists(IoQueue& queue, const fs::path& folder, const NvmeOptions& options) {
+  if (options.file_name.empty()) return false;
+  HEADRACE_ASSIGN(const Entry entry, queue.folders().look(folder / options.file_name));
+  return entry != Entry::nothing;
 }
 
 }  // namespace
@@ -98,6 +108,7 @@ Result<Stripes> Stripes::open(Platform& platform, std::span<const fs::path> fold
     stripes.paths_.push_back({queue, {}});
   }
   stripes.stripe_bytes_ = round_up(options.stripe_bytes, stripes.alignment_);
+  stripes.front_bytes_ = options.front_bytes;
   HEADRACE_TRY(stripes.reserve_all(platform, folders, capacity, options));
   return stripes;
 }
@@ -106,11 +117,14 @@ Status Stripes::reserve_all(Platform& platform, std::span<const fs::path> folder
                             std::uint64_t capacity, const NvmeOptions& options) {
   const std::uint64_t step = folders.size() == 1 ? alignment_ : stripe_bytes_;
   const std::uint64_t share = round_up((capacity + folders.size() - 1) / folders.size(), step);
+  share_ = share;
   for (std::size_t k = 0; k < folders.size(); ++k) {
     IoQueue& queue = *paths_[k].queue;
+    const std::uint64_t size = file_bytes();
     HEADRACE_ASSIGN(const std::uint64_t free, queue.folders().free_bytes(folders[k]));
-    if (free < share) return no_space(folders[k], capacity, share, free, folders.size());
-    HEADRACE_ASSIGN(paths_[k].file, reserve(queue, folders[k], share, options));
+    HEADRACE_ASSIGN(const bool there, exists(queue, folders[k], options));
+    if (!there && free < size) return no_space(folders[k], capacity, size, free, folders.size());
+    HEADRACE_ASSIGN(paths_[k].file, reserve(queue, folders[k], size, options));
     if (paths_[k].file.info().direct) continue;
     direct_ = false;
     if (options.direct) platform.say(not_direct(folders[k]));
@@ -120,16 +134,22 @@ Status Stripes::reserve_all(Platform& platform, std::span<const fs::path> folder
 
 std::vector<Piece> Stripes::pieces(std::uint64_t offset, std::uint64_t size) const {
   if (size == 0) return {};
-  if (paths_.size() == 1) return {{paths_[0].queue, &paths_[0].file, offset, 0, size}};
+  if (paths_.size() == 1)
+    return {{paths_[0].queue, &paths_[0].file, front_bytes_ + offset, 0, size}};
   std::vector<Piece> pieces;
   for (std::uint64_t at = 0; at < size; at += pieces.back().size) {
     const std::uint64_t stripe = (offset + at) / stripe_bytes_;
     const std::uint64_t within = (offset + at) % stripe_bytes_;
     const Path& path = paths_[stripe % paths_.size()];
-    pieces.push_back({path.queue, &path.file, stripe / paths_.size() * stripe_bytes_ + within, at,
+    pieces.push_back({path.queue, &path.file,
+                      front_bytes_ + stripe / paths_.size() * stripe_bytes_ + within, at,
                       std::min(size - at, stripe_bytes_ - within)});
   }
   return pieces;
+}
+
+Piece Stripes::front(std::size_t path) const {
+  return {paths_[path].queue, &paths_[path].file, 0, 0, front_bytes_};
 }
 
 }  // namespace headrace

@@ -1,12 +1,15 @@
-// Stripes: unnamed scratch files, one per path, that together are one address space.
+// Stripes: files, one per path, that together are one address space: unnamed scratch files, or
+// named ones that outlive their process.
 //
 // Stripe k of the space lies in file k % paths, one after the other, so any large range keeps all
-// drives busy evenly. Space is reserved when opened; nothing is left behind, even after a kill.
+// drives busy evenly. Space is reserved when opened; of scratch files nothing is left behind, even
+// after a kill.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "io/bytes.h"
@@ -19,6 +22,10 @@ struct NvmeOptions {
   bool direct = true;                     // past the page cache, where the file system can
   std::uint32_t alignment = 0;            // 0: what the file systems say; else at least this
   std::uint64_t stripe_bytes = 2 * kMiB;  // of one path after the other; rounded up to alignment
+  // Not empty: the files have this name, are locked, and stay when their process ends; front_bytes
+  // of each, a multiple of its alignment, come before the space, for their owner's use.
+  std::string file_name;
+  std::uint64_t front_bytes = 0;
 };
 
 // A part of a range that lies contiguous in one file.
@@ -40,6 +47,11 @@ class Stripes {
 
   // The files of [offset, offset + size), in order of the range; with one path, one piece.
   std::vector<Piece> pieces(std::uint64_t offset, std::uint64_t size) const;
+  std::size_t paths() const noexcept { return paths_.size(); }
+  // What lies before the space in the file of a path.
+  Piece front(std::size_t path) const;
+  std::uint64_t file_bytes() const noexcept { return front_bytes_ + share_; }  // of each
+  const OpenFile& info(std::size_t path) const { return paths_[path].file.info(); }
   std::uint32_t alignment() const noexcept { return alignment_; }
   bool direct() const noexcept { return direct_; }  // all of them
 
@@ -52,6 +64,8 @@ class Stripes {
                      std::uint64_t capacity, const NvmeOptions& options);
   std::vector<Path> paths_;
   std::uint64_t stripe_bytes_ = 0;
+  std::uint64_t front_bytes_ = 0;
+  std::uint64_t share_ = 0;
   std::uint32_t alignment_ = 1;
   bool direct_ = true;
 };

@@ -33,8 +33,11 @@ class ScriptedEngine : public IoEngine {
   }
   void unregister_memory(Bytes) override { calls.push_back("unregister"); }
   Result<OpenFile> open_file(const FileSpec& spec) override {
-    return OpenFile{next_handle_++, spec.size, std::max(1U, spec.alignment),
-                    spec.direct,    false,     spec.path.string()};
+    return OpenFile{.handle = next_handle_++,
+                    .size = spec.size,
+                    .alignment = std::max(1U, spec.alignment),
+                    .direct = spec.direct,
+                    .name = spec.path.string()};
   }
   void close_file(const OpenFile& file) override { closed.push_back(file.name); }
 

@@ -103,6 +103,10 @@ Status add_all(Engine& engine) {
 Status build(Engine& engine) {
   HEADRACE_TRY(add_all(engine));
   HEADRACE_TRY(engine.seal());
+  return write_weights(engine);
+}
+
+Status write_weights(Engine& engine) {
   for (std::uint32_t t = 0; t < kTensors; ++t) {
     if (spec(TensorId{t}).alias_of) continue;
     const std::vector<float> weights = values(spec(TensorId{t}).count, 77 + t);

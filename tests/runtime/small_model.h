@@ -46,6 +46,7 @@ std::vector<float> values(std::uint64_t count, std::uint64_t seed);
 std::vector<float> gradient(TensorId tensor, std::uint64_t seed);
 
 Status add_all(Engine& engine);
+Status write_weights(Engine& engine);  // the initial ones
 // Adds, seals, writes the initial weights.
 Status build(Engine& engine);
 // Puts gradient(tensor, seed), and waits until its source may go.
