@@ -3,6 +3,7 @@
 
 #include "cli/fact.h"
 #include "cli/plan.h"
+#include "cli/stress.h"
 
 namespace headrace::cli {
 namespace {
@@ -102,6 +103,28 @@ std::string json_of(std::span<const Fact> facts) {
   json["facts"] = Json::array();
   for (const Fact& fact : facts) json["facts"].push_back(to_json(fact));
   return dump(json);
+}
+
+std::string json_of(const bench::StressSummary& summary) {
+  const Json json = {
+      {"schema", "headrace.stress/1"},
+      {"seed", summary.seed},
+      {"seconds", summary.seconds},
+      {"rounds", summary.rounds},
+      {"operations", summary.operations},
+      {"steps", summary.steps},
+      {"read_bytes", summary.read_bytes},
+      {"written_bytes", summary.written_bytes},
+      {"compared_bytes", summary.compared_bytes},
+      {"faults", summary.faults},
+      {"survived", summary.survived},
+      {"reported", summary.reported},
+      {"recovered", summary.recovered},
+      {"reopened", summary.reopened},
+      {"slowest", {{"operation", summary.slowest}, {"seconds", summary.slowest_seconds}}},
+      {"stopped", summary.stopped},
+      {"wrong", summary.wrong}};
+  return json.dump(2) + "\n";
 }
 
 }  // namespace headrace::cli

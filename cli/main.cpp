@@ -16,6 +16,7 @@
 #include "cli/doctor.h"
 #include "cli/outcome.h"
 #include "cli/plan.h"
+#include "cli/stress.h"
 
 namespace headrace::cli {
 namespace {
@@ -201,6 +202,29 @@ void add_plan(CLI::App& app, int& code) {
   command->callback([options, &code] { code = run_plan(*options); });
 }
 
+void add_stress(CLI::App& app, int& code) {
+  CLI::App* command = app.add_subcommand(
+      "stress", "Random work and faults on this machine, every byte beside a reference");
+  const auto request = std::make_shared<StressRequest>();
+  command->add_option("--scratch", request->scratch, "Where state lies; more than one: striped")
+      ->type_name("FOLDER,FOLDER")
+      ->delimiter(',')
+      ->check(CLI::ExistingDirectory)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->capture_default_str();
+  command->add_option("--time", request->seconds, "Seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--operations", request->operations, "So many instead of a time");
+  command->add_option("--seed", request->seed, "0: a random one, which is printed")
+      ->capture_default_str();
+  add_size(*command, "--size", request->state_bytes, "State of a model at most (64MiB)");
+  command->add_flag("--no-faults", request->no_faults, "The machine's own faults only");
+  command->add_option("--json", request->json, kJsonHelp)->type_name("FILE");
+  command->footer("Example:\n  headrace stress --scratch /mnt/nvme --time 600");
+  command->callback([request, &code] { code = run_stress(*request); });
+}
+
 int run(int argc, char** argv) {
   CLI::App app("headrace: training state where it fits, in time", "headrace");
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
@@ -212,6 +236,7 @@ int run(int argc, char** argv) {
   add_bench(app, code);
   add_check(app, code);
   add_plan(app, code);
+  add_stress(app, code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -273,7 +273,16 @@ Result<OpenFile> IoEngine::open_file(const FileSpec& spec) {
 }
 
 void IoEngine::close_file(const OpenFile& file) {
-  if (file.handle >= 0) ::close(file.handle);
+  if (file.handle < 0) return;
+  let_go(file);
+  ::close(file.handle);
+}
+
+void IoEngine::let_go(const OpenFile& file) {
+  struct stat facts {};
+  if (::fstat(file.handle, &facts) == 0 && facts.st_nlink == 0)
+    std::ignore = ::ftruncate(file.handle, 0);  // refused when read-only: then it goes later
+  ::flock(file.handle, LOCK_UN);
 }
 
 Status IoEngine::make_folder(const fs::path& folder) {

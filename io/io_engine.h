@@ -68,6 +68,11 @@ class IoEngine {
   virtual Status remove(const std::filesystem::path& file_or_empty_folder);
   virtual Result<Entry> look(const std::filesystem::path& path);
   virtual Result<std::uint64_t> free_bytes(const std::filesystem::path& folder);
+
+ protected:
+  // Gives back the lock of a file, and the space of an unnamed one, now: the kernel may have it
+  // open for a moment longer. No transfer is left.
+  static void let_go(const OpenFile& file);
 };
 
 // Code::unavailable, with errno, when the kernel or a container profile refuses io_uring.

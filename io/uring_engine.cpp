@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <liburing.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -364,14 +363,12 @@ void UringEngine::unregister_memory(Bytes memory) {
 }
 
 // A file in the ring's table is closed by the driver, so that no other file gets its number while
-// the table still holds it. Its space is given back at once.
+// the table still holds it. Its space and its lock are given back at once.
 void UringEngine::close_file(const OpenFile& file) {
   const std::lock_guard lock(files_mutex_);
   const auto known = files_.find(file.handle);
   if (known == files_.end()) return IoEngine::close_file(file);
-  struct stat facts {};
-  if (::fstat(file.handle, &facts) == 0 && facts.st_nlink == 0)
-    std::ignore = ::ftruncate(file.handle, 0);  // refused when read-only: then it goes later
+  let_go(file);
   closing_.emplace_back(*known);
   files_.erase(known);
   wake(wake_fd_);  // the lock is held: once stopped, files_ is empty and wake_fd_ may be closed

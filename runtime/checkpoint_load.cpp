@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <map>
 #include <unordered_map>
 
 #include "optim_cpu/convert.h"
@@ -44,12 +45,28 @@ Result<ByName> match(const EngineParts& parts, const Manifest& manifest) {
   return by_name;
 }
 
+// Each piece that is read to be used, by its place in the file, and the checksum it had when its
+// block was verified: the file is read twice, and the second reading is checked too.
+struct PieceSum {
+  std::uint64_t size = 0;
+  std::uint64_t sum = 0;
+};
+using PieceSums = std::map<std::uint64_t, PieceSum>;
+
+// Of the pieces in a block that begins at `offset`.
+void note_pieces(PieceSums& sums, std::uint64_t offset, ConstBytes bytes) {
+  const auto end = sums.lower_bound(offset + bytes.size());
+  for (auto piece = sums.lower_bound(offset); piece != end; ++piece)
+    piece->second.sum = checksum(bytes.subspan(piece->first - offset, piece->second.size));
+}
+
 struct Load {
   EngineParts& parts;
   IoQueue& queue;
   const CheckpointReader& reader;
   const ByName& by_name;
   std::size_t next_block = 0;
+  std::shared_ptr<PieceSums> sums = std::make_shared<PieceSums>();
 
   const CheckpointTensor& saved(TensorId id) const {
     return *by_name.at(parts.tensors[id].spec.name);
@@ -57,11 +74,12 @@ struct Load {
 
   // Queues: the file's bytes into a staging block, then `use` of them on the optimizer's lane.
   Event get(std::uint64_t offset, std::uint64_t size, std::function<Status(ConstBytes)> use,
-            const Event& after) {
+            const Event& after, Check check = {}) {
     Slot& block = parts.staging[next_block++ % parts.staging.size()];
     const Bytes bytes = block.state.region().view().bytes().first(size);
-    const Event read = queue.read(reader.data(), offset, bytes, block.free,
-                                  {.owner = parts.owner, .name = "load checkpoint"});
+    const Event read =
+        queue.read(reader.data(), offset, bytes, block.free,
+                   {.owner = parts.owner, .name = "load checkpoint", .check = std::move(check)});
     const Event used = parts.cpu->run({.body = [=] { return use(bytes); },
                                        .bytes = size,
                                        .name = "load checkpoint",
@@ -78,8 +96,9 @@ struct Load {
       const std::uint64_t count = std::min(kBlockElements, tensor.count - begin);
       const std::uint64_t offset = tensor.offset(kind) + begin * sizeof(float);
       const std::uint64_t wanted = tensor.checksums[index_of(kind)][b];
-      const auto compare = [wanted, kind, b, offset, name = tensor.name](ConstBytes bytes) {
-        if (checksum(bytes) == wanted) return Status();
+      const auto compare = [sums = sums, wanted, kind, b, offset,
+                            name = tensor.name](ConstBytes bytes) {
+        if (checksum(bytes) == wanted) return note_pieces(*sums, offset, bytes), Status();
         return Status(Code::corrupt,
                       fmt::format("block {} of {} of \"{}\", at offset {}, is not what was saved: "
                                   "run `headrace check` on it, and use another checkpoint",
@@ -90,17 +109,34 @@ struct Load {
     return checks;
   }
 
+  std::uint64_t place_of(const CheckpointPiece& piece) const {
+    return saved(piece.tensor).offset(piece.kind) + piece.tensor_begin * sizeof(float);
+  }
+
+  void list_pieces() {
+    const auto list = [this](const std::vector<CheckpointPiece>& pieces) {
+      for (const CheckpointPiece& p : pieces) (*sums)[place_of(p)] = {p.bytes(), 0};
+    };
+    for (const Shard& shard : parts.shards) list(pieces_of(shard.spec));
+    for (const TensorId id : frozen_tensors(parts)) list(pieces_of(parts, id));
+  }
+
+  // Its bytes must be those that were verified.
   Event piece(const CheckpointPiece& piece, std::function<void(std::span<const float>)> use,
               const Event& after) {
-    const std::uint64_t at =
-        saved(piece.tensor).offset(piece.kind) + piece.tensor_begin * sizeof(float);
+    const std::uint64_t at = place_of(piece);
+    const auto same = [wanted = sums->at(at).sum](ConstBytes bytes) {
+      return checksum(bytes) == wanted
+                 ? Status()
+                 : Status(Code::corrupt, "these are not the bytes that were verified just before");
+    };
     return get(
         at, piece.bytes(),
         [use = std::move(use)](ConstBytes bytes) {
           use({reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)});
           return Status();
         },
-        after);
+        after, same);
   }
 
   Event shard(Shard& shard) {
@@ -166,6 +202,7 @@ Status begin_load(EngineParts& parts) {
 }
 
 Status verify_all(EngineParts& parts, Load& load, const Manifest& manifest) {
+  load.list_pieces();
   for (const CheckpointTensor& tensor : manifest.tensors) {
     std::vector<Event> checks;
     for (std::size_t kind = 0; kind < tensor.kinds(); ++kind) {
