@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "io/check.h"
 #include "runtime/checksum.h"
 
 namespace headrace {
@@ -37,20 +38,39 @@ std::vector<std::uint64_t> BlockSums::sums() const {
   return sums;
 }
 
-void BlockSums::note(ConstBytes stored, const Team& team) {
-  const auto count = static_cast<std::size_t>(team.threads);
-  const auto part = [&](int thread) {
-    const Part mine = part_of(blocks_.size(), thread, static_cast<int>(count));
-    for (std::size_t i = mine.begin; i < mine.end; ++i)
-      blocks_[i].sum = checksum(stored.subspan(blocks_[i].at, blocks_[i].size));
-  };
-  on_team(team, part);
+std::vector<BlockSums::Run> BlockSums::runs() const {
+  constexpr std::uint64_t kRunBytes = 4 * kMiB;
+  std::vector<Run> runs;
+  for (const Block& block : blocks_) {
+    if (runs.empty() || runs.back().size + block.size > kRunBytes) runs.push_back({block.at, 0});
+    runs.back().size += block.size;
+  }
+  return runs;
+}
+
+std::vector<BlockSums::Block>::const_iterator BlockSums::first_in(std::uint64_t at) const {
+  const auto block = std::ranges::lower_bound(blocks_, at, {}, &Block::at);
+  HEADRACE_CHECK(block != blocks_.end() && block->at == at);
+  return block;
+}
+
+void BlockSums::note(std::uint64_t at, ConstBytes bytes, const Team& team) {
+  const std::span<Block> mine =
+      std::span(blocks_).subspan(static_cast<std::size_t>(first_in(at) - blocks_.cbegin()));
+  const auto count = static_cast<std::size_t>(
+      std::ranges::lower_bound(mine, at + bytes.size(), {}, &Block::at) - mine.begin());
+  on_team(team, [&](int thread) {
+    const Part part = part_of(count, thread, team.threads);
+    for (Block& block : mine.subspan(part.begin, part.end - part.begin))
+      block.sum = checksum(bytes.subspan(block.at - at, block.size));
+  });
   noted_ = true;
 }
 
 Status BlockSums::check(std::uint64_t at, ConstBytes bytes) const {
-  auto block = std::ranges::find(blocks_, at, &Block::at);
-  for (; block != blocks_.end() && block->at < at + bytes.size(); ++block) {
+  for (auto block = first_in(at); block != blocks_.end() && block->at < at + bytes.size();
+       ++block) {
+    HEADRACE_CHECK(block->at + block->size <= at + bytes.size());
     const ConstBytes found = bytes.subspan(block->at - at, block->size);
     if (!noted_ && is_zero(found)) continue;
     const std::uint64_t sum = checksum(found);

@@ -24,8 +24,13 @@ class BlockSums {
   // `home` is expected to be zero. Blocks end at `border` too: what lies before it is read alone.
   BlockSums(std::string name, const Region& home, std::uint64_t border = 0);
 
-  // `stored`: all bytes that are about to be stored.
-  void note(ConstBytes stored, const Team& team);
+  // What can be stored by itself: runs of whole blocks, in order, some MiB each.
+  struct Run {
+    std::uint64_t at = 0, size = 0;
+  };
+  std::vector<Run> runs() const;
+  // `bytes` that are about to be stored from `at` on, a whole number of blocks.
+  void note(std::uint64_t at, ConstBytes bytes, const Team& team);
   // As noted before by another process; false: never. Takes the first sums, as many as blocks.
   void adopt(bool noted, std::span<const std::uint64_t> sums);
   bool noted() const noexcept { return noted_; }
@@ -39,6 +44,7 @@ class BlockSums {
     std::uint64_t at = 0, size = 0;
     std::uint64_t sum = 0;
   };
+  std::vector<Block>::const_iterator first_in(std::uint64_t at) const;
   Status refuse(const Block& block, std::uint64_t found) const;
 
   const std::string name_;

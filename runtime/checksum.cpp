@@ -1,6 +1,9 @@
 #include "runtime/checksum.h"
 
 #include <xxhash.h>
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>  // the same values, with the best instructions of this machine
+#endif
 
 #include <new>
 

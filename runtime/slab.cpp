@@ -229,8 +229,16 @@ Status Slab::restore(EngineParts& parts) {
   parts.each_shard([&](Shard& shard) {
     Slot& slot = parts.slots[shard.id % parts.slots.size()];
     const Region record = slot.state.region().sub(0, shard.record_bytes);
-    const Event there = context.mover.move(shard.home(), record, slot.free,
-                                           {.name = "restore", .check = check_of(shard)});
+    const auto read = [&](std::uint64_t begin, std::uint64_t end) {
+      const auto check = [all = check_of(shard), begin](std::uint64_t at, ConstBytes bytes) {
+        return all(begin + at, bytes);
+      };
+      return context.mover.move(shard.home().sub(begin, end - begin),
+                                record.sub(begin, end - begin), slot.free,
+                                {.name = "restore", .check = check});
+    };
+    const Event there =
+        Event::all({read(0, shard.param_at), read(shard.param_at, shard.record_bytes)});
     const Event restored = context.cpu.run({.body =
                                                 [&shard, record] {
                                                   restore_params(shard, record.view().data);

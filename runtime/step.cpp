@@ -52,24 +52,53 @@ Task update(Shard& shard, std::byte* state, const Gradients& gradients, const St
           .owner = context.owner};
 }
 
-// Makes the slot's bytes the record that is to be stored on NVMe, and notes their checksums.
-Event make_record(const Shard& shard, const Slot& slot, const Event& changed,
-                  const StepContext& context) {
-  if (!shard.home_sums()) return changed;
-  const Bytes record = slot.state.region().sub(0, shard.record_bytes).view().bytes();
-  const std::uint64_t kept = shard.kept_param_bytes;
-  const std::byte* const params = kept > 0 ? shard.host_param.view().data : nullptr;
+// The parameters that only DRAM has else, behind the state in the slot.
+Event add_params(const Shard& shard, const Slot& slot, const Event& changed,
+                 const StepContext& context) {
+  const std::uint64_t size = shard.kept_param_bytes;
+  if (size == 0) return changed;
+  std::byte* const to = slot.state.region().view().data + shard.param_at;
+  const std::byte* const from = shard.host_param.view().data;
   return context.cpu.run({.body =
-                              [sums = shard.home_sums(), record, params, at = shard.param_at, kept,
-                               team = context.team] {
-                                if (kept > 0) std::memcpy(record.data() + at, params, kept);
-                                sums->note(record, team);
+                              [to, from, size] {
+                                std::memcpy(to, from, size);
                                 return Status();
                               },
-                          .bytes = record.size(),
+                          .bytes = size,
+                          .name = "keep",
+                          .owner = context.owner},
+                         changed);
+}
+
+// Notes the checksums of a part of the slot.
+Event note_sums(const Shard& shard, const Region& part, std::uint64_t at, const Event& changed,
+                const StepContext& context) {
+  return context.cpu.run({.body =
+                              [sums = shard.home_sums(), part, at, team = context.team] {
+                                sums->note(at, part.view().bytes(), team);
+                                return Status();
+                              },
+                          .bytes = part.size(),
                           .name = "checksum",
                           .owner = context.owner},
                          changed);
+}
+
+// From the slot to the shard's home. On NVMe each part goes as soon as its checksums are known.
+Event send_home(const Shard& shard, const Slot& slot, const Event& changed, StepContext& context) {
+  const MoveTag tag{.io_class = IoClass::write, .name = "store", .redo = context.change > 0};
+  const Region home = shard.home();
+  const Region record = slot.state.region().sub(0, home.size());
+  if (!shard.home_sums()) return context.mover.move(record, home, changed, tag);
+  const Event made = add_params(shard, slot, changed, context);
+  std::vector<Event> ends = {made};
+  for (const BlockSums::Run& run : shard.home_sums()->runs()) {
+    const Region part = record.sub(run.at, run.size);
+    const Event noted = note_sums(shard, part, run.at, made, context);
+    ends.push_back(context.mover.move(part, home.sub(run.at, run.size),
+                                      Event::all({noted, context.committed}), tag));
+  }
+  return Event::all(ends);
 }
 
 // False too when the read that was to fill it has failed: it may be tried again.
@@ -130,11 +159,7 @@ void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context)
   if (slot != nullptr) {
     if (context.change != shard.changed_in) shard.generation ^= 1;  // never what a commit names
     shard.changed_in = context.change;
-    const Region home = shard.home();
-    const Event made = make_record(shard, *slot, changed, context);
-    stored = context.mover.move(
-        slot->state.region().sub(0, home.size()), home, Event::all({made, context.committed}),
-        {.io_class = IoClass::write, .name = "store", .redo = context.change > 0});
+    stored = send_home(shard, *slot, changed, context);
     slot->holds.reset();
     slot->free = stored.over();
   }

@@ -27,7 +27,8 @@
 
 namespace headrace {
 
-// Looks at finished bytes of a read from nvme, which lie `at` in the region: as IoQueue's Check.
+// Looks at finished bytes of a read from nvme, which lie `at` in the region: as IoQueue's Check. It
+// is asked of each piece of a file, and in that of each 2 MiB.
 using RegionCheck = std::function<Status(std::uint64_t at, ConstBytes)>;
 
 struct MoveTag {

@@ -19,7 +19,7 @@ bool says(const Status& status, std::string_view part) {
 
 class BlockSumsOfOneShard : public ::testing::Test {
  protected:
-  static constexpr std::uint64_t kSize = 3 * kMiB + 8 * kKiB;
+  static constexpr std::uint64_t kSize = 9 * kMiB + 8 * kKiB;
   BlockSumsOfOneShard() {
     for (std::size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = static_cast<std::byte>(i * 7 / 3);
   }
@@ -35,7 +35,9 @@ class BlockSumsOfOneShard : public ::testing::Test {
 TEST_F(BlockSumsOfOneShard, WhatWasStoredIsAcceptedInPiecesToo) {
   for (const int threads : {1, 2, 7}) {
     BlockSums sums("shard 0", second_.region());
-    sums.note(bytes_, {.threads = threads});
+    EXPECT_GT(sums.runs().size(), 1u);
+    for (const auto& run : sums.runs())
+      sums.note(run.at, ConstBytes(bytes_).subspan(run.at, run.size), {.threads = threads});
     for (const Piece& piece : tier_->stripes().pieces(second_.region().offset(), kSize))
       EXPECT_TRUE(sums.check(piece.at, ConstBytes(bytes_).subspan(piece.at, piece.size)).ok());
   }
@@ -43,12 +45,12 @@ TEST_F(BlockSumsOfOneShard, WhatWasStoredIsAcceptedInPiecesToo) {
 
 TEST_F(BlockSumsOfOneShard, OneBitIsFoundAndItsBlockNamed) {
   BlockSums sums("shard 4 (unit 2)", first_.region());
-  sums.note(bytes_, {});
+  sums.note(0, bytes_, {});
   bytes_[2 * kMiB + 5] ^= std::byte{1};
   const Piece piece = tier_->stripes().pieces(first_.region().offset(), kSize)[1];
   const Status how = sums.check(piece.at, ConstBytes(bytes_).subspan(piece.at, piece.size));
   EXPECT_EQ(how.code(), Code::corrupt);
-  EXPECT_TRUE(says(how, "shard 4 (unit 2), block 2 of 4 (1048576 B from 2097152 on)"))
+  EXPECT_TRUE(says(how, "shard 4 (unit 2), block 2 of 10 (1048576 B from 2097152 on)"))
       << how.message();
 }
 
@@ -61,10 +63,10 @@ TEST_F(BlockSumsOfOneShard, BeforeTheFirstStoreOnlyZerosAreRight) {
 
 TEST_F(BlockSumsOfOneShard, StaleAndForeignBlocksAreFound) {
   BlockSums sums("shard 0", first_.region());
-  sums.note(bytes_, {});
+  sums.note(0, bytes_, {});
   std::vector<std::byte> newer = bytes_;
   newer.back() ^= std::byte{8};
-  sums.note(newer, {});
+  sums.note(0, newer, {});
   EXPECT_EQ(sums.check(0, bytes_).code(), Code::corrupt);
   std::swap_ranges(newer.begin(), newer.begin() + kMiB, newer.begin() + kMiB);
   EXPECT_EQ(sums.check(0, newer).code(), Code::corrupt);
