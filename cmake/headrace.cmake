@@ -46,8 +46,12 @@ function(headrace_test folder)
   endif()
   target_compile_definitions(${folder}_test PRIVATE HEADRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              HEADRACE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  set(seconds 300)
+  if(HEADRACE_SANITIZE)
+    set(seconds 900)
+  endif()
   gtest_discover_tests(${folder}_test TEST_PREFIX ${folder}. TEST_FILTER -Stress*
-                       DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300)
+                       DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${seconds})
   gtest_discover_tests(${folder}_test TEST_PREFIX ${folder}. TEST_FILTER Stress* TEST_LIST ${folder}_stress
                        DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 3600 LABELS stress)
 endfunction()
