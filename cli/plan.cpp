@@ -20,8 +20,6 @@ using bench::Training;
 constexpr double kHidden = 0.02;  // of a step: less is noise of the schedule
 constexpr std::uint64_t kEnough = std::uint64_t{1} << 60;  // bytes: only budgets set limits
 
-Status invalid(std::string message) { return Status(Code::invalid, std::move(message)); }
-
 bool positive(double value) { return std::isfinite(value) && value > 0; }
 
 Status check(const PlanOptions& options) {

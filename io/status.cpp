@@ -26,6 +26,8 @@ Status Status::with(std::string_view context) const {
   return ok() ? *this : Status(code(), fmt::format("{}: {}", context, message()));
 }
 
+Status invalid(std::string message) { return Status(Code::invalid, std::move(message)); }
+
 std::string Status::to_string() const {
   return ok() ? "ok" : fmt::format("{}: {}", name_of(code()), message());
 }

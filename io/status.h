@@ -56,6 +56,9 @@ class [[nodiscard]] Status {
   std::shared_ptr<const Failure> failure_;
 };
 
+// The caller's mistake: Code::invalid.
+Status invalid(std::string message);
+
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -250,8 +250,6 @@ Result<Manifest> parse_bytes(ConstBytes bytes) {
   return parse_body(header, body);
 }
 
-Status invalid(std::string message) { return Status(Code::invalid, std::move(message)); }
-
 Status check_planned(const CheckpointTensor& tensor) {
   if (!valid_tensor_name(tensor.name))
     return invalid(fmt::format("its name must be UTF-8 without control characters, 1 to {} bytes",

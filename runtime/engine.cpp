@@ -14,16 +14,12 @@
 namespace headrace {
 namespace {
 
-template <class... Args>
-Status invalid(fmt::format_string<Args...> text, Args&&... args) {
-  return Status(Code::invalid, fmt::format(text, std::forward<Args>(args)...));
-}
-
 Status check_options(const EngineOptions& options) {
   if (options.slots < 2 || options.slots > 4096)
-    return invalid("slots is {}: double buffering needs 2 or more, 4096 at most", options.slots);
+    return invalid(
+        fmt::format("slots is {}: double buffering needs 2 or more, 4096 at most", options.slots));
   if (options.threads < 0 || options.threads > 4096)
-    return invalid("threads is {}: 1 to 4096, or 0 for every CPU", options.threads);
+    return invalid(fmt::format("threads is {}: 1 to 4096, or 0 for every CPU", options.threads));
   if (options.max_live_leases == 0) return invalid("max_live_leases is 0: 1 or more");
   if (options.deadline <= Nanoseconds(0)) return invalid("the deadline is not positive");
   if (options.state == StateHome::nvme && options.nvme_paths.empty())
@@ -34,12 +30,14 @@ Status check_options(const EngineOptions& options) {
         "with the process; set state to nvme, or durability to scratch");
   const std::uint32_t alignment = options.nvme_alignment;
   if ((alignment & (alignment - 1)) != 0 || alignment > 2 * kMiB)
-    return invalid("nvme_alignment is {}: a power of two up to 2 MiB, or 0", alignment);
+    return invalid(
+        fmt::format("nvme_alignment is {}: a power of two up to 2 MiB, or 0", alignment));
   if (options.simd_target != 0) {
     for (const std::int64_t target : available_targets())
       if (target == options.simd_target) return {};
-    return invalid("simd_target {} is not on this machine: take one of available_targets()",
-                   options.simd_target);
+    return invalid(
+        fmt::format("simd_target {} is not on this machine: take one of available_targets()",
+                    options.simd_target));
   }
   return {};
 }
@@ -62,18 +60,18 @@ Result<Named> find(const EngineParts& parts, TensorId id) {
 
 Status check_range(const Tensor& tensor, Kind kind, Range range, const ConstMemView& memory) {
   const TensorSpec& spec = tensor.spec;
-  if (kind > Kind::param) return invalid("there is no kind {}", index_of(kind));
+  if (kind > Kind::param) return invalid(fmt::format("there is no kind {}", index_of(kind)));
   if (!spec.trainable && (kind == Kind::exp_avg || kind == Kind::exp_avg_sq))
-    return invalid("\"{}\" is frozen: it has no {}", spec.name, name_of(kind));
+    return invalid(fmt::format("\"{}\" is frozen: it has no {}", spec.name, name_of(kind)));
   if (range.begin > spec.count || range.count > spec.count - range.begin)
-    return invalid("\"{}\" has {} elements: [{}, {} + {}) is outside", spec.name, spec.count,
-                   range.begin, range.begin, range.count);
+    return invalid(fmt::format("\"{}\" has {} elements: [{}, {} + {}) is outside", spec.name,
+                               spec.count, range.begin, range.begin, range.count));
   const std::uint64_t size = range.count * element_bytes(tensor, kind);
   if (memory.home != Home::host)
-    return invalid("\"{}\": device memory; give host memory", spec.name);
+    return invalid(fmt::format("\"{}\": device memory; give host memory", spec.name));
   if (memory.size != size)
-    return invalid("\"{}\": {} elements of {} take {} bytes, {} were given", spec.name, range.count,
-                   name_of(kind), size, memory.size);
+    return invalid(fmt::format("\"{}\": {} elements of {} take {} bytes, {} were given", spec.name,
+                               range.count, name_of(kind), size, memory.size));
   return {};
 }
 
@@ -93,20 +91,22 @@ void fill_first_slots(EngineParts& parts) {
 Status check_gradient(const EngineParts& parts, const Named& named, const ConstMemView& gradient,
                       ScalarType type) {
   const TensorSpec& spec = named.tensor->spec;
-  if (!spec.trainable) return invalid("\"{}\" is frozen: it takes no gradient", spec.name);
-  if (type > ScalarType::fp16) return invalid("\"{}\": unknown gradient type", spec.name);
+  if (!spec.trainable)
+    return invalid(fmt::format("\"{}\" is frozen: it takes no gradient", spec.name));
+  if (type > ScalarType::fp16)
+    return invalid(fmt::format("\"{}\": unknown gradient type", spec.name));
   if (gradient.home != Home::host)
-    return invalid("\"{}\": the gradient lies in device memory; copy it to host memory first",
-                   spec.name);
+    return invalid(fmt::format(
+        "\"{}\": the gradient lies in device memory; copy it to host memory first", spec.name));
   if (gradient.size != spec.count * size_of(type))
-    return invalid("\"{}\": a gradient of {} elements takes {} bytes, {} were given", spec.name,
-                   spec.count, spec.count * size_of(type), gradient.size);
+    return invalid(fmt::format("\"{}\": a gradient of {} elements takes {} bytes, {} were given",
+                               spec.name, spec.count, spec.count * size_of(type), gradient.size));
   const Gradient& kept = parts.gradients->of(named.root);
   if (kept.state == GradState::accumulating && kept.type != ScalarType::fp32)
-    return invalid(
+    return invalid(fmt::format(
         "\"{}\" has a gradient already, and is kept in 16 bits: to add, set TensorSpec.grad to "
         "fp32",
-        spec.name);
+        spec.name));
   return {};
 }
 
@@ -126,7 +126,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Platform& platform, EngineOptions o
 Result<TensorId> Engine::add(TensorSpec spec) {
   const std::lock_guard lock(parts_->mutex);
   if (parts_->phase != Phase::building)
-    return invalid("\"{}\" comes after seal(): add every tensor before", spec.name);
+    return invalid(fmt::format("\"{}\" comes after seal(): add every tensor before", spec.name));
   return parts_->tensors.add(std::move(spec));
 }
 
@@ -201,8 +201,9 @@ Status Engine::write(TensorId tensor, Kind kind, Range range, ConstMemView from)
     for (const UnitSpec& unit : parts_->layout.units)
       for (const TensorId id : unit.tensors)
         if (parts_->tensors[id].root == named.root && parts_->leases->holds(unit.unit))
-          return invalid("\"{}\" is written while a lease of unit {} is live: release it",
-                         named.tensor->spec.name, index_of(unit.unit));
+          return invalid(
+              fmt::format("\"{}\" is written while a lease of unit {} is live: release it",
+                          named.tensor->spec.name, index_of(unit.unit)));
     done = queue_write(*parts_, named.root, kind, range, from);
   }
   return parts_->wait(done);

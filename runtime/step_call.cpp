@@ -7,40 +7,41 @@
 namespace headrace {
 namespace {
 
-template <class... Args>
-Status invalid(fmt::format_string<Args...> text, Args&&... args) {
-  return Status(Code::invalid, fmt::format(text, std::forward<Args>(args)...));
-}
-
 bool in_unit_interval(double value) { return value >= 0 && value < 1; }  // false for NaN
 
 Status check_group(const AdamW& group, std::size_t number) {
   if (!std::isfinite(group.lr) || group.lr < 0)
-    return invalid("group {}: lr is {}: it must be finite and not negative", number, group.lr);
+    return invalid(
+        fmt::format("group {}: lr is {}: it must be finite and not negative", number, group.lr));
   if (!in_unit_interval(group.beta1) || !in_unit_interval(group.beta2))
-    return invalid("group {}: betas are {} and {}: both must be in [0, 1)", number, group.beta1,
-                   group.beta2);
+    return invalid(fmt::format("group {}: betas are {} and {}: both must be in [0, 1)", number,
+                               group.beta1, group.beta2));
   if (!std::isfinite(group.eps) || group.eps < 0)
-    return invalid("group {}: eps is {}: it must be finite and not negative", number, group.eps);
+    return invalid(
+        fmt::format("group {}: eps is {}: it must be finite and not negative", number, group.eps));
   if (!std::isfinite(group.weight_decay) || group.weight_decay < 0)
-    return invalid("group {}: weight_decay is {}: it must be finite and not negative", number,
-                   group.weight_decay);
+    return invalid(fmt::format("group {}: weight_decay is {}: it must be finite and not negative",
+                               number, group.weight_decay));
   return {};
 }
 
 Status check(EngineParts& parts, const StepOptions& options) {
   HEADRACE_TRY(parts.check_usable());
   if (const std::string holders = parts.leases->holders(); !holders.empty())
-    return invalid("leases are held over step() ({}): release them after their last use", holders);
+    return invalid(fmt::format(
+        "leases are held over step() ({}): release them after their last use", holders));
   if (options.by_group.size() < parts.tensors.groups())
-    return invalid("by_group has {} entries, the tensors use {} groups: give one for each",
-                   options.by_group.size(), parts.tensors.groups());
+    return invalid(
+        fmt::format("by_group has {} entries, the tensors use {} groups: give one for each",
+                    options.by_group.size(), parts.tensors.groups()));
   for (std::size_t g = 0; g < options.by_group.size(); ++g)
     HEADRACE_TRY(check_group(options.by_group[g], g));
   if (!std::isfinite(options.max_norm) || options.max_norm < 0)
-    return invalid("max_norm is {}: a positive norm, or 0 for no clipping", options.max_norm);
+    return invalid(
+        fmt::format("max_norm is {}: a positive norm, or 0 for no clipping", options.max_norm));
   if (!std::isfinite(options.grad_scale) || options.grad_scale <= 0)
-    return invalid("grad_scale is {}: it must be positive and finite", options.grad_scale);
+    return invalid(
+        fmt::format("grad_scale is {}: it must be positive and finite", options.grad_scale));
   return {};
 }
 

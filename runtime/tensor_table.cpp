@@ -13,43 +13,40 @@ namespace {
 
 constexpr std::uint32_t kMaxIds = 1 << 24;
 
-template <class... Args>
-Status invalid(fmt::format_string<Args...> text, Args&&... args) {
-  return Status(Code::invalid, fmt::format(text, std::forward<Args>(args)...));
-}
-
 bool known(ScalarType type) { return type <= ScalarType::fp16; }
 
 }  // namespace
 
 Status TensorTable::check(const TensorSpec& spec) const {
   if (!valid_tensor_name(spec.name))
-    return invalid("tensor {} needs a name of 1 to {} bytes of UTF-8 without control characters",
-                   tensors_.size(), kMaxNameBytes);
+    return invalid(
+        fmt::format("tensor {} needs a name of 1 to {} bytes of UTF-8 without control characters",
+                    tensors_.size(), kMaxNameBytes));
   if (by_name_.contains(spec.name))
-    return invalid("tensor \"{}\" was added before: names are unique", spec.name);
+    return invalid(fmt::format("tensor \"{}\" was added before: names are unique", spec.name));
   if (spec.count > kMaxElements)
-    return invalid("tensor \"{}\" has {} elements: the most is {}", spec.name, spec.count,
-                   kMaxElements);
+    return invalid(fmt::format("tensor \"{}\" has {} elements: the most is {}", spec.name,
+                               spec.count, kMaxElements));
   if (!known(spec.param) || !known(spec.grad))
-    return invalid("tensor \"{}\" has an unknown element type", spec.name);
+    return invalid(fmt::format("tensor \"{}\" has an unknown element type", spec.name));
   if (index_of(spec.unit) >= kMaxIds || index_of(spec.group) >= kMaxIds)
-    return invalid("tensor \"{}\" has unit {} and group {}: both are below {}", spec.name,
-                   index_of(spec.unit), index_of(spec.group), kMaxIds);
+    return invalid(fmt::format("tensor \"{}\" has unit {} and group {}: both are below {}",
+                               spec.name, index_of(spec.unit), index_of(spec.group), kMaxIds));
   return spec.alias_of ? check_alias(spec) : Status();
 }
 
 Status TensorTable::check_alias(const TensorSpec& spec) const {
   if (index_of(*spec.alias_of) >= tensors_.size())
-    return invalid("tensor \"{}\" is an alias of tensor {}, which was not added: add it first",
-                   spec.name, index_of(*spec.alias_of));
+    return invalid(
+        fmt::format("tensor \"{}\" is an alias of tensor {}, which was not added: add it first",
+                    spec.name, index_of(*spec.alias_of)));
   const Tensor& other = tensors_[index_of(*spec.alias_of)];
   if (other.spec.count != spec.count || other.spec.param != spec.param ||
       other.spec.trainable != spec.trainable)
-    return invalid(
+    return invalid(fmt::format(
         "tensor \"{}\" with {} elements cannot be an alias of \"{}\" with {}: count, type and "
         "trainable must be the same",
-        spec.name, spec.count, other.spec.name, other.spec.count);
+        spec.name, spec.count, other.spec.name, other.spec.count));
   return {};
 }
 
@@ -68,7 +65,8 @@ Result<TensorId> TensorTable::add(TensorSpec spec) {
 
 Result<const Tensor*> TensorTable::find(TensorId id) const {
   if (index_of(id) < tensors_.size()) return &tensors_[index_of(id)];
-  return invalid("there is no tensor {}: {} were added", index_of(id), tensors_.size());
+  return invalid(
+      fmt::format("there is no tensor {}: {} were added", index_of(id), tensors_.size()));
 }
 
 std::vector<UnitId> TensorTable::units() const {

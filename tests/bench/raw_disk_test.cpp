@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace::bench {
 namespace {

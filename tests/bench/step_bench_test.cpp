@@ -3,20 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "bench/model.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/bench/rows.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace::bench {
 namespace {
-
-std::map<std::string, Row> by_name(const Report& report) {
-  std::map<std::string, Row> rows;
-  for (const Row& row : report.rows) rows[row.name] = row;
-  return rows;
-}
 
 TEST(StepBench, BoundIsTheSlowestOfReadingWritingAndBoth) {
   const RawRates rates{.read = 2e9, .write = 1e9, .mixed = 1.5e9};

@@ -3,21 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "bench/training.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/bench/rows.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace::bench {
 namespace {
-
-std::map<std::string, Row> by_name(const Report& report) {
-  std::map<std::string, Row> rows;
-  for (const Row& row : report.rows) rows[row.name] = row;
-  return rows;
-}
 
 TEST(Training, FormulaIsTheOneOfTheLazyStep) {
   StepParts parts{.forward = 10, .backward = 20, .io = 8, .slots_of_shards = 0.25, .units = 10};

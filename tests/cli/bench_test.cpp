@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/cli/command.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/runtime/checkpoint_files.h"
 
 namespace headrace::cli {

@@ -7,7 +7,7 @@
 
 #include "io/bytes.h"
 #include "tests/cli/command.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/examples/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace train_gpt {
 namespace {
@@ -104,7 +104,7 @@ class KillTest : public ::testing::Test {
     return text;
   }
 
-  testing::TemporaryFolder folder_;
+  headrace::TemporaryFolder folder_;
   const fs::path data_ = folder_.write("data/text.txt", text());
 };
 

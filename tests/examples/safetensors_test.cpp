@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/examples/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace train_gpt {
 namespace {
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 using headrace::Code;
 using headrace::Result;
 using headrace::Status;
-using testing::TemporaryFolder;
+using headrace::TemporaryFolder;
 
 const std::vector<float> kMatrix{1, 2, 3, 4, 5, 6};
 const std::vector<float> kVector{7};

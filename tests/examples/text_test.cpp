@@ -4,13 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/examples/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace train_gpt {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::TemporaryFolder;
+using headrace::TemporaryFolder;
 
 std::string whole(const Text& text) {
   std::string all(text.training().begin(), text.training().end());

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/examples/model_in_memory.h"
-#include "tests/examples/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace train_gpt {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 using headrace::Platform;
 using headrace::StateFormat;
 using headrace::StateHome;
-using testing::TemporaryFolder;
+using headrace::TemporaryFolder;
 
 constexpr std::uint64_t kSeed = 3;
 

@@ -10,7 +10,7 @@
 
 #include "io/io_queue.h"
 #include "tests/io/engine_kinds.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {

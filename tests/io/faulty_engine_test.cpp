@@ -5,7 +5,7 @@
 #include "io/faults.h"
 #include "io/simulated_engine.h"
 #include "tests/io/engine_kinds.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "io/io_engine.h"
 #include "tests/io/refused_calls.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/io/queue_by_hand.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {

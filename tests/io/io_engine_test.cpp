@@ -16,7 +16,7 @@
 #include "io/wake.h"
 #include "tests/io/engine_kinds.h"
 #include "tests/io/refused_calls.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {

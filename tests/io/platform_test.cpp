@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tests/io/refused_calls.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/gate.h"
 #include "tests/support/pattern.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "runtime/checkpoint_tools.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/runtime/saved_checkpoint.h"
 
 namespace headrace {

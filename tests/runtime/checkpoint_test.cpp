@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/runtime/checkpoint_files.h"
 #include "tests/runtime/faulty_model.h"
 

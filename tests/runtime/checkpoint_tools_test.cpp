@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/runtime/checkpoint_files.h"
 
 namespace headrace {

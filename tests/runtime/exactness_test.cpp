@@ -11,7 +11,7 @@
 
 #include "optim_cpu/team.h"
 #include "tests/runtime/exact_model.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "optim_cpu/convert.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/runtime/exact_model.h"
 
 namespace headrace {

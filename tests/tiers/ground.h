@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "io/platform.h"
-#include "tests/io/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 

@@ -1,18 +1,23 @@
-// Test support: a folder that is gone, with all in it, at the end of its scope.
+// A folder of a test's own, gone with it.
 #pragma once
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
-namespace train_gpt::testing {
+#include "io/check.h"
+
+namespace headrace {
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "train_gpt_XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
+  TemporaryFolder() : TemporaryFolder(std::filesystem::temp_directory_path()) {}
+  explicit TemporaryFolder(const std::filesystem::path& parent) {
+    std::string name = parent / "headrace-test-XXXXXX";
+    HEADRACE_CHECK(::mkdtemp(name.data()) != nullptr);
+    path_ = name;
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -21,7 +26,9 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const noexcept { return path_; }
+  bool empty() const { return std::filesystem::is_empty(path_); }
+  // A file with this content, and the folders it needs; its path.
   std::filesystem::path write(const std::string& name, const std::string& content) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream(path_ / name, std::ios::binary) << content;
@@ -32,4 +39,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace train_gpt::testing
+}  // namespace headrace
