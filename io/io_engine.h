@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "io/bytes.h"
@@ -36,6 +38,24 @@ struct Transfer {
 struct Completion {
   std::uint64_t token = 0;
   std::int64_t result = 0;  // bytes moved, fewer than asked for too; or -errno
+};
+
+// A folder is locked while this lives, whatever it is renamed to. Move-only.
+class FolderLock {
+ public:
+  FolderLock() = default;
+  explicit FolderLock(std::function<void()> unlock) : unlock_(std::move(unlock)) {}
+  FolderLock(FolderLock&& other) noexcept : unlock_(std::exchange(other.unlock_, nullptr)) {}
+  FolderLock& operator=(FolderLock&& other) noexcept {
+    std::swap(unlock_, other.unlock_);
+    return *this;
+  }
+  ~FolderLock() {
+    if (unlock_) unlock_();
+  }
+
+ private:
+  std::function<void()> unlock_;
 };
 
 class IoEngine {
@@ -68,6 +88,9 @@ class IoEngine {
   virtual Status remove(const std::filesystem::path& file_or_empty_folder);
   virtual Result<Entry> look(const std::filesystem::path& path);
   virtual Result<std::uint64_t> free_bytes(const std::filesystem::path& folder);
+  // Against whoever locks it too, also in other processes; a killed one lets go. Code::locked
+  // names its process where that is known.
+  virtual Result<FolderLock> lock_folder(const std::filesystem::path& folder);
 
  protected:
   // Gives back the lock of a file, and the space of an unnamed one, now: the kernel may have it

@@ -50,6 +50,7 @@ struct Platform::State {
     return world->make_lane(std::move(options));
   }
   Result<IoQueue*> open_queue(std::uint64_t drive);
+  Lane& lane_of_copies(std::unique_ptr<Lane>& lane, const char* name);
 
   Clock clock;
   std::unique_ptr<Trace> trace;
@@ -67,6 +68,7 @@ struct Platform::State {
   std::uint64_t last_owner = 0;                              // guarded by mutex
   std::map<int, std::unique_ptr<Lane>> optimizer_lanes;      // guarded by mutex; by NUMA node
   std::unique_ptr<Lane> copy_lane;                           // guarded by mutex
+  std::unique_ptr<Lane> checkpoint_lane;                     // guarded by mutex
   std::map<std::uint64_t, std::unique_ptr<IoQueue>> queues;  // guarded by mutex; by drive
 };
 
@@ -151,15 +153,21 @@ Lane& Platform::optimizer_lane(int numa_node) {
   return *lane;
 }
 
-Lane& Platform::copy_lane() {
-  const std::lock_guard lock(state_->mutex);
-  if (!state_->copy_lane) {
+Lane& Platform::State::lane_of_copies(std::unique_ptr<Lane>& lane, const char* name) {
+  const std::lock_guard lock(mutex);
+  if (!lane) {
     LaneOptions options;
-    options.name = "copy";
-    options.bytes_per_second = state_->copy_rate;
-    state_->copy_lane = state_->make_lane(std::move(options));
+    options.name = name;
+    options.bytes_per_second = copy_rate;
+    lane = make_lane(std::move(options));
   }
-  return *state_->copy_lane;
+  return *lane;
+}
+
+Lane& Platform::copy_lane() { return state_->lane_of_copies(state_->copy_lane, "copy"); }
+
+Lane& Platform::checkpoint_lane() {
+  return state_->lane_of_copies(state_->checkpoint_lane, "checkpoint");
 }
 
 Result<IoQueue*> Platform::queue_for(const std::filesystem::path& folder) {

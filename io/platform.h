@@ -78,6 +78,9 @@ class Platform {
   Lane& optimizer_lane(int numa_node = 0);
   // A lane for host-to-host copies.
   Lane& copy_lane();
+  // A lane for what checkpoints are filled with: it may wait for the drive for long, and must not
+  // hold up copies that a step needs.
+  Lane& checkpoint_lane();
   // The queue of the drive that holds `folder`, which must exist; made at the first call for it.
   Result<IoQueue*> queue_for(const std::filesystem::path& folder);
   // Of the machine's running kernel: another one after each start. Simulated: as the options say.

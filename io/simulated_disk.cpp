@@ -20,6 +20,7 @@ std::string name_of(const fs::path& path) {
 }
 
 std::string parent_of(const std::string& name) { return fs::path(name).parent_path().string(); }
+std::string leaf_of(const std::string& name) { return fs::path(name).filename().string(); }
 
 Status failure(const char* verb, const std::string& name, int error) {
   return Status(error == ENOSPC ? Code::out_of_space : Code::io,
@@ -30,7 +31,9 @@ Status failure(const char* verb, const std::string& name, int error) {
 }  // namespace
 
 void SimulatedDisk::make_folders(const fs::path& folder) {
-  for (std::string name = name_of(folder); folders_.insert(name).second;) name = parent_of(name);
+  for (std::string name = name_of(folder); !folders_.contains(name); name = parent_of(name))
+    folders_[name] = ++last_id_;
+  if (log_) log_power();
 }
 
 Result<OpenFile> SimulatedDisk::open(const FileSpec& spec) {
@@ -69,7 +72,10 @@ Result<std::shared_ptr<SimulatedDisk::Content>> SimulatedDisk::make(const std::s
                               format_bytes(spec.size), format_bytes(free_bytes())));
   auto content = std::make_shared<Content>();
   resize(*content, spec.size);
-  if (!unnamed) names_[name] = content;
+  if (unnamed) return content;
+  content->id = ++last_id_;
+  names_[name] = content;
+  if (log_) log_->make_file(folders_.at(parent_of(name)), leaf_of(name), content->id, spec.size);
   return content;
 }
 
@@ -112,6 +118,7 @@ std::int64_t SimulatedDisk::write(int handle, std::uint64_t offset, ConstBytes f
     resize(content, end);
   }
   if (!from.empty() && keeps_) std::memcpy(content.bytes.data() + offset, from.data(), from.size());
+  if (log_ && content.id != 0) log_->write(content.id, offset, from);
   return static_cast<std::int64_t>(from.size());
 }
 
@@ -119,7 +126,8 @@ Status SimulatedDisk::make_folder(const fs::path& folder) {
   const std::string name = name_of(folder);
   if (!folders_.contains(parent_of(name))) return failure("make folder", name, ENOENT);
   if (look(name) != Entry::nothing) return failure("make folder", name, EEXIST);
-  folders_.insert(name);
+  folders_[name] = ++last_id_;
+  if (log_) log_->make_folder(folders_.at(parent_of(name)), leaf_of(name), last_id_);
   return {};
 }
 
@@ -127,22 +135,22 @@ bool SimulatedDisk::has_children(const std::string& folder) const {
   const auto inside = [&](const std::string& name) {
     return name != folder && parent_of(name) == folder;
   };
-  return std::ranges::any_of(folders_, inside) ||
-         std::ranges::any_of(names_, [&](const auto& entry) { return inside(entry.first); });
+  const auto entry_inside = [&](const auto& entry) { return inside(entry.first); };
+  return std::ranges::any_of(folders_, entry_inside) || std::ranges::any_of(names_, entry_inside);
 }
 
 Status SimulatedDisk::rename(const fs::path& from, const fs::path& to) {
   const std::string old_name = name_of(from);
   const std::string new_name = name_of(to);
   if (!folders_.contains(parent_of(new_name))) return failure("rename to", new_name, ENOENT);
-  switch (look(old_name)) {
-    case Entry::file:
-      return rename_file(old_name, new_name);
-    case Entry::folder:
-      return rename_folder(old_name, new_name);
-    default:
-      return failure("rename", old_name, ENOENT);
-  }
+  const Entry entry = look(old_name);
+  if (entry == Entry::nothing) return failure("rename", old_name, ENOENT);
+  const DiskId old_folder = folders_.at(parent_of(old_name));
+  const DiskId new_folder = folders_.at(parent_of(new_name));
+  HEADRACE_TRY(entry == Entry::file ? rename_file(old_name, new_name)
+                                    : rename_folder(old_name, new_name));
+  if (log_) log_->rename(old_folder, leaf_of(old_name), new_folder, leaf_of(new_name));
+  return {};
 }
 
 Status SimulatedDisk::rename_file(const std::string& from, const std::string& to) {
@@ -161,8 +169,9 @@ Status SimulatedDisk::rename_folder(const std::string& from, const std::string& 
     const bool inside = name == from || name.starts_with(from + "/");
     return inside ? to + name.substr(from.size()) : name;
   };
-  std::set<std::string> folders;
-  for (const std::string& name : folders_) folders.insert(renamed(name));
+  folders_.erase(to);
+  std::map<std::string, DiskId> folders;
+  for (const auto& [name, id] : folders_) folders[renamed(name)] = id;
   std::map<std::string, std::shared_ptr<Content>> names;
   for (const auto& [name, content] : names_) names[renamed(name)] = content;
   folders_.swap(folders);
@@ -172,10 +181,10 @@ Status SimulatedDisk::rename_folder(const std::string& from, const std::string& 
 
 Status SimulatedDisk::remove(const fs::path& path) {
   const std::string name = name_of(path);
-  if (names_.erase(name) > 0) return {};
-  if (!folders_.contains(name)) return failure("remove", name, ENOENT);
+  if (look(name) == Entry::nothing) return failure("remove", name, ENOENT);
   if (has_children(name)) return failure("remove", name, ENOTEMPTY);
-  folders_.erase(name);
+  if (names_.erase(name) == 0) folders_.erase(name);
+  if (log_) log_->remove(folders_.at(parent_of(name)), leaf_of(name));
   return {};
 }
 
@@ -192,6 +201,65 @@ std::uint64_t SimulatedDisk::free_bytes() const {
   std::uint64_t used = 0;
   for (const Content* content : kept) used += content->size;
   return used < capacity_ ? capacity_ - used : 0;
+}
+
+Result<DiskId> SimulatedDisk::lock_folder(const fs::path& folder) {
+  const std::string name = name_of(folder);
+  if (!folders_.contains(name)) return failure("lock", name, ENOENT);
+  const DiskId id = folders_.at(name);
+  if (!locked_.insert(id).second)
+    return Status(Code::locked, fmt::format("{} is locked by somebody else", name));
+  return id;
+}
+
+DiskTree SimulatedDisk::tree() const {
+  DiskTree tree;
+  for (const auto& [name, id] : folders_) {
+    tree.folders[id];
+    if (id != kRootFolder) tree.folders[folders_.at(parent_of(name))][leaf_of(name)] = id;
+  }
+  for (const auto& [name, content] : names_) {
+    tree.folders[folders_.at(parent_of(name))][leaf_of(name)] = content->id;
+    tree.files[content->id] = content->bytes;
+  }
+  return tree;
+}
+
+void SimulatedDisk::log_power() { log_.emplace(tree()); }
+
+void SimulatedDisk::sync(int handle) {
+  const auto at = open_.find(handle);
+  if (log_ && at != open_.end()) log_->sync_file(at->second.content->id);
+}
+
+void SimulatedDisk::sync_folder(const fs::path& folder) {
+  if (log_) log_->sync_folder(folders_.at(name_of(folder)));
+}
+
+void SimulatedDisk::cut_power(std::uint64_t seed) {
+  HEADRACE_CHECK(log_ && keeps_);
+  const DiskTree left = log_->cut(seed);
+  open_.clear();
+  locked_.clear();
+  names_.clear();
+  folders_.clear();
+  grow(left, kRootFolder, "/");
+  log_power();
+}
+
+// Takes over the folder of that name, with all that is in it.
+void SimulatedDisk::grow(const DiskTree& left, DiskId folder, const std::string& name) {
+  folders_[name] = folder;
+  const auto entries = left.folders.find(folder);
+  if (entries == left.folders.end()) return;
+  for (const auto& [leaf, id] : entries->second) {
+    const std::string below = (fs::path(name) / leaf).string();
+    const auto file = left.files.find(id);
+    if (file == left.files.end())
+      grow(left, id, below);
+    else
+      names_[below] = std::make_shared<Content>(Content{id, file->second.size(), file->second});
+  }
 }
 
 }  // namespace headrace

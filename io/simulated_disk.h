@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "io/bytes.h"
 #include "io/file.h"
 #include "io/io_engine.h"
+#include "io/power_log.h"
 
 namespace headrace {
 
@@ -38,9 +40,20 @@ class SimulatedDisk {
   Status remove(const std::filesystem::path& path);
   Entry look(const std::filesystem::path& path) const;
   std::uint64_t free_bytes() const;
+  // Code::locked while it is held; whoever locked it unlocks it, under whatever name it then has.
+  Result<DiskId> lock_folder(const std::filesystem::path& folder);
+  void unlock_folder(DiskId folder) { locked_.erase(folder); }
+
+  // What a power cut leaves: see PowerLog. From log_power() on, everything there being safe.
+  void log_power();
+  void sync(int handle);
+  void sync_folder(const std::filesystem::path& folder);
+  // Every handle and every lock is gone; the log begins anew.
+  void cut_power(std::uint64_t seed);
 
  private:
   struct Content {
+    DiskId id = 0;  // 0: it has no name
     std::uint64_t size = 0;
     std::vector<std::byte> bytes;  // as many, or none
   };
@@ -56,11 +69,16 @@ class SimulatedDisk {
   bool has_children(const std::string& folder) const;
   Status rename_file(const std::string& from, const std::string& to);
   Status rename_folder(const std::string& from, const std::string& to);
+  DiskTree tree() const;
+  void grow(const DiskTree& tree, DiskId folder, const std::string& name);
 
   const std::uint64_t capacity_;
   const std::uint32_t alignment_;
   const bool keeps_;
-  std::set<std::string> folders_ = {"/"};
+  std::map<std::string, DiskId> folders_ = {{"/", kRootFolder}};
+  DiskId last_id_ = kRootFolder;
+  std::set<DiskId> locked_;
+  std::optional<PowerLog> log_;
   std::map<std::string, std::shared_ptr<Content>> names_;
   std::map<int, Open> open_;  // keeps what has no name any more
   int next_handle_ = 0;

@@ -37,7 +37,9 @@ class SimulatedEngine : public IoEngine {
     const auto spread = static_cast<std::uint64_t>(drive_.latency.count()) / 8 + 1;
     const Nanoseconds late(static_cast<std::int64_t>(random_() % spread));
     Started started{transfer, std::nullopt};
-    if (random_() % 2 == 0) started.result = move(transfer);
+    // A sync is of what was written when it was asked for.
+    if (random_() % 2 == 0 || transfer.direction == Direction::sync)
+      started.result = move(transfer);
     started_.emplace(free_at_ + drive_.latency + late, started);
     return true;
   }
@@ -65,8 +67,14 @@ class SimulatedEngine : public IoEngine {
     return disk_->rename(from, to);
   }
   Status sync_folder(const std::filesystem::path& folder) override {
-    if (disk_->look(folder) == Entry::folder) return {};
-    return Status(Code::io, folder.string() + " is not a folder of the simulated disk");
+    if (disk_->look(folder) != Entry::folder)
+      return Status(Code::io, folder.string() + " is not a folder of the simulated disk");
+    disk_->sync_folder(folder);
+    return {};
+  }
+  Result<FolderLock> lock_folder(const std::filesystem::path& folder) override {
+    HEADRACE_ASSIGN(const DiskId locked, disk_->lock_folder(folder));
+    return FolderLock([disk = disk_, locked] { disk->unlock_folder(locked); });
   }
   Status remove(const std::filesystem::path& path) override { return disk_->remove(path); }
   Result<Entry> look(const std::filesystem::path& path) override { return disk_->look(path); }
@@ -88,6 +96,7 @@ class SimulatedEngine : public IoEngine {
       case Direction::write:
         return disk_->write(transfer.handle, transfer.offset, memory);
       case Direction::sync:
+        disk_->sync(transfer.handle);
         return 0;
     }
     return -EINVAL;

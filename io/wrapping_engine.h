@@ -45,6 +45,9 @@ class WrappingEngine : public IoEngine {
   Result<std::uint64_t> free_bytes(const std::filesystem::path& folder) override {
     return inner_->free_bytes(folder);
   }
+  Result<FolderLock> lock_folder(const std::filesystem::path& folder) override {
+    return inner_->lock_folder(folder);
+  }
 
  protected:
   IoEngine& inner() const noexcept { return *inner_; }

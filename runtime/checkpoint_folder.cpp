@@ -116,6 +116,18 @@ Result<File> open_data(const Access& access, const fs::path& path, const Manifes
 
 }  // namespace
 
+Result<IoQueue*> queue_of_checkpoint(Platform& platform, const fs::path& folder) {
+  std::error_code gone;
+  if (fs::exists(folder, gone)) return platform.queue_for(folder);
+  const fs::path parent = parent_of(without_slash(folder));
+  if (!platform.simulated() && !fs::exists(parent, gone))
+    return invalid(
+        fmt::format("checkpoint {}: the folder {} does not exist: create it first, or "
+                    "choose another place",
+                    folder.string(), parent.string()));
+  return platform.queue_for(parent);
+}
+
 // One save, from its leftovers to its commit.
 struct CheckpointWriter::Save {
   Save(const Access& by, fs::path where)
@@ -126,6 +138,7 @@ struct CheckpointWriter::Save {
   const Access access;
   const fs::path folder;
   const fs::path staging;
+  FolderLock lock;  // of place(); the folder keeps it when it is renamed
   std::uint64_t planned_bytes = 0;
   std::uint64_t generation = 1;
   bool first = true;  // there is no checkpoint yet
@@ -142,10 +155,13 @@ struct CheckpointWriter::Save {
   fs::path manifest_path() const { return place() / (first ? kManifestName : kNewManifestName); }
 
   Status start(const Manifest& plan);
-  Status find_last();
+  Result<bool> is_first() const;
+  Result<bool> make_staging();
+  Status remove_staging();
+  Status lock_place();
+  Status find_generation();
   Status take_empty_folder();
   Status remove_leftovers();
-  Status remove_staging();
   Status check_space(const Manifest& plan);
   Status publish(Manifest manifest);
   Status replace(const fs::path& from, const fs::path& to);
@@ -166,13 +182,10 @@ CheckpointWriter::Save::~Save() {
 
 Status CheckpointWriter::Save::start(const Manifest& plan) {
   planned_bytes = plan.data_bytes;
-  HEADRACE_TRY(find_last());
+  HEADRACE_TRY(lock_place());
+  HEADRACE_TRY(find_generation());
   HEADRACE_TRY(remove_leftovers());
   HEADRACE_TRY(check_space(plan));
-  if (first) {
-    HEADRACE_TRY(access.engine().make_folder(staging));
-    folder_made = true;
-  }
   const FileSpec spec{
       .path = data_path(), .mode = FileMode::create, .size = planned_bytes, .direct = false};
   HEADRACE_ASSIGN(data, access.queue.open_file(spec));
@@ -180,39 +193,73 @@ Status CheckpointWriter::Save::start(const Manifest& plan) {
   return {};
 }
 
-// Which generation this is.
-Status CheckpointWriter::Save::find_last() {
+Result<bool> CheckpointWriter::Save::is_first() const {
   HEADRACE_ASSIGN(const Entry entry, access.engine().look(folder));
-  if (entry == Entry::nothing) return {};
+  if (entry == Entry::nothing) return true;
   if (entry != Entry::folder) return not_a_checkpoint(folder, "is not a folder, or is a link");
-  const fs::path manifest = folder / kManifestName;
-  HEADRACE_ASSIGN(const Entry inside, access.engine().look(manifest));
-  if (inside == Entry::nothing) return take_empty_folder();
-  Result<Manifest> last = read_manifest(access, manifest);
+  HEADRACE_ASSIGN(const Entry manifest, access.engine().look(folder / kManifestName));
+  return manifest == Entry::nothing;
+}
+
+// False: it is there, left by a killed save, or in use by another one.
+Result<bool> CheckpointWriter::Save::make_staging() {
+  HEADRACE_ASSIGN(const Entry entry, access.engine().look(staging));
+  if (entry == Entry::folder) return false;
+  if (entry != Entry::nothing) return not_a_checkpoint(staging, "is not a folder, or is a link");
+  const Status made = access.engine().make_folder(staging);
+  if (made.ok()) return true;
+  HEADRACE_ASSIGN(const Entry now, access.engine().look(staging));  // another save's, just made
+  if (now == Entry::folder) return false;
+  return made;
+}
+
+// Once more when another save has begun or ended since it was looked.
+Status CheckpointWriter::Save::lock_place() {
+  for (int race = 0; race < kSaveRaces; ++race) {
+    HEADRACE_ASSIGN(first, is_first());
+    const Result<bool> made = first ? make_staging() : false;
+    if (!made.ok()) return made.status();
+    Result<FolderLock> locked = access.engine().lock_folder(place());
+    HEADRACE_ASSIGN(const Entry there, access.engine().look(place()));
+    HEADRACE_ASSIGN(const bool still_first, is_first());
+    if (there == Entry::nothing || still_first != first) continue;
+    if (!locked.ok()) return locked.status();
+    if (first && !*made) {
+      HEADRACE_TRY(remove_staging());
+      continue;
+    }
+    lock = std::move(*locked);
+    folder_made = first;
+    return {};
+  }
+  return Status(Code::unavailable, "it is saved to all the time: save in another folder");
+}
+
+Status CheckpointWriter::Save::find_generation() {
+  if (first) return take_empty_folder();
+  Result<Manifest> last = read_manifest(access, folder / kManifestName);
   if (!last.ok()) return last.status().with("the checkpoint there cannot be replaced");
   generation = last->generation + 1;
-  first = false;
   return {};
 }
 
 // A folder without a manifest must be empty, and does not count: it appears again when it is whole.
 Status CheckpointWriter::Save::take_empty_folder() {
+  HEADRACE_ASSIGN(const Entry entry, access.engine().look(folder));
+  if (entry == Entry::nothing) return {};
   if (access.engine().remove(folder).ok()) return {};
   return not_a_checkpoint(folder, "holds something else");
 }
 
 // The only names that a killed save can have left.
 Status CheckpointWriter::Save::remove_leftovers() {
-  if (first) return remove_staging();
+  if (first) return {};  // staging is new
   HEADRACE_TRY(access.remove_if_there(folder / kNewManifestName));
   HEADRACE_TRY(access.remove_if_there(folder / data_name(generation - 2)));
   return access.remove_if_there(folder / data_name(generation));
 }
 
 Status CheckpointWriter::Save::remove_staging() {
-  HEADRACE_ASSIGN(const Entry entry, access.engine().look(staging));
-  if (entry == Entry::nothing) return {};
-  if (entry != Entry::folder) return not_a_checkpoint(staging, "is not a folder, or is a link");
   HEADRACE_TRY(access.remove_if_there(staging / kManifestName));
   HEADRACE_TRY(access.remove_if_there(staging / data_name(1)));
   return access.engine().remove(staging);

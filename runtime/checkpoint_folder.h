@@ -5,9 +5,9 @@
 // a fresh name, renames a new manifest over the old one, and removes the old data. So at any moment
 // the folder is absent or holds one whole checkpoint, whatever fails. What a killed save has left
 // is removed by the next one; nothing with another name is ever touched. Links are not followed.
+// The folder a save works in is locked meanwhile: a second save is refused, of any process.
 //
 // Used by one thread at a time; blocks in Platform::wait. Platform and queue outlive both classes.
-// One process at a time saves into a folder.
 #pragma once
 
 #include <filesystem>
@@ -23,11 +23,15 @@ struct CheckpointOptions {
   Owner owner = Owner::nobody;                      // for IoQueue::cancel
 };
 
+// The queue of the drive that holds the folder, or will. Code::invalid: not even its parent exists.
+Result<IoQueue*> queue_of_checkpoint(Platform& platform, const std::filesystem::path& folder);
+
 class CheckpointWriter {
  public:
   // Removes leftovers, then reserves the space. `folder` is absent (its parent is not), empty, or a
   // checkpoint. Code::out_of_space before anything is written, with both sizes; Code::invalid when
-  // something else is there; then, as after every failure, the last checkpoint is whole.
+  // something else is there; Code::locked while another save works there, naming its process; then,
+  // as after every failure, the last checkpoint is whole.
   static Result<CheckpointWriter> create(Platform& platform, IoQueue& queue,
                                          const std::filesystem::path& folder, const Manifest& plan,
                                          CheckpointOptions options = {});

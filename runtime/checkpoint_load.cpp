@@ -177,9 +177,10 @@ struct Load {
             convert(to, type, reinterpret_cast<const std::byte*>(values.data()), ScalarType::fp32,
                     values.size(), Team{});
           },
-          parts.leases->unused()));
+          Event::all({parts.leases->unused(), parts.frozen_saved})));
     }
     const Event changed = Event::all(changes);
+    parts.frozen_changed = Event::all({parts.frozen_changed, changed.over()});
     const Event stored = store_frozen(parts, id, changed);
     if (parts.options.params != ParamHome::hbm) return stored;
     const std::uint64_t at = parts.layout.param_offset[index_of(id)];
@@ -246,7 +247,7 @@ Status apply(EngineParts& parts, Load& load) {
 }
 
 Result<std::vector<std::byte>> run_load(EngineParts& parts, const std::filesystem::path& folder) {
-  HEADRACE_ASSIGN(IoQueue * queue, parts.platform.queue_for(folder));
+  HEADRACE_ASSIGN(IoQueue * queue, queue_of_checkpoint(parts.platform, folder));
   HEADRACE_ASSIGN(
       const CheckpointReader reader,
       CheckpointReader::open(parts.platform, *queue, folder,
@@ -265,6 +266,7 @@ Result<std::vector<std::byte>> load(EngineParts& parts, const std::filesystem::p
   Result<std::vector<std::byte>> loaded = run_load(parts, folder);
   const std::lock_guard lock(parts.mutex);
   parts.busy = false;
+  parts.idle.notify_all();
   return loaded;
 }
 

@@ -11,8 +11,8 @@
 namespace headrace {
 namespace {
 
-// What the tasks of one save share. The checksums are touched by the optimizer's lane alone, which
-// meets the elements of each run in order.
+// What the tasks of one save share. The checksums are touched by one lane alone, which meets
+// the elements of each run in order.
 struct SaveJob {
   Manifest manifest;
   std::vector<std::size_t> numbers;  // of each root, in the manifest
@@ -31,13 +31,17 @@ struct SaveJob {
   }
 };
 
+// Training goes on meanwhile: the save has a lane, slots and blocks of its own, and holds up a
+// change of a shard only until it has read that shard.
 struct Save {
   EngineParts& parts;
   IoQueue& queue;
   const File& file;
   std::shared_ptr<SaveJob> job;
   std::vector<Event> writes = {};
+  std::vector<Event> all_filled = {};
   std::size_t next_block = 0;
+  std::size_t next_slot = 0;
 
   // Queues: `fill` puts the piece's values into a staging block, the block goes to the file.
   Event put(const CheckpointPiece& piece, std::function<void(std::span<float>)> fill,
@@ -45,16 +49,16 @@ struct Save {
     Slot& block = parts.staging[next_block++ % parts.staging.size()];
     const Bytes bytes = block.state.region().view().bytes().first(piece.bytes());
     const Event filled =
-        parts.cpu->run({.body =
-                            [=, shared = job] {
-                              fill({reinterpret_cast<float*>(bytes.data()), piece.count});
-                              shared->pass(piece, bytes);
-                              return Status();
-                            },
-                        .bytes = piece.bytes(),
-                        .name = "save",
-                        .owner = parts.owner},
-                       Event::all({after, block.free}));
+        parts.checkpoints->run({.body =
+                                    [=, shared = job] {
+                                      fill({reinterpret_cast<float*>(bytes.data()), piece.count});
+                                      shared->pass(piece, bytes);
+                                      return Status();
+                                    },
+                                .bytes = piece.bytes(),
+                                .name = "save",
+                                .owner = parts.owner},
+                               Event::all({after, block.free}));
     const std::uint64_t at =
         job->entry(piece.tensor).offset(piece.kind) + piece.tensor_begin * sizeof(float);
     const Event written =
@@ -64,33 +68,51 @@ struct Save {
     return filled;
   }
 
-  void shard(Shard& shard) {
+  Slot& next(Shard& shard) {
     StepContext context = parts.context();
-    Slot* const slot = shard.in_place ? nullptr : &slot_of(shard, parts.slots, context);
+    const std::span<Slot> slots = parts.save_slots();
+    return slot_of(shard, slots.subspan(next_slot++ % slots.size(), 1), context);
+  }
+
+  void shard(Shard& shard) {
+    Slot* const slot = shard.in_place ? nullptr : &next(shard);
     const std::byte* const state = (slot ? slot->state : shard.state).region().view().data;
     const Event there = slot ? Event::all({slot->loaded, shard.settled}) : shard.settled;
-    for (const CheckpointPiece& piece : pieces_of(shard.spec)) {
-      const Event filled = put(
+    std::vector<Event> filled;
+    for (const CheckpointPiece& piece : pieces_of(shard.spec))
+      filled.push_back(put(
           piece,
           [&shard, state, piece](std::span<float> out) {
             read_window(shard, state, piece.kind, piece.shard_begin, out);
           },
-          there);
-      if (slot) slot->free = Event::all({slot->free, filled.over()});
-    }
+          there));
+    const Event was_read = Event::all(filled).over();
+    if (slot) slot->free = Event::all({slot->free, was_read});
+    shard.settled = Event::all({shard.settled, was_read});
+    all_filled.push_back(was_read);
   }
 
   void frozen(TensorId id) {
     const ScalarType type = parts.tensors[id].spec.param;
+    std::vector<Event> filled = {parts.frozen_saved};
     for (const CheckpointPiece& piece : pieces_of(parts, id)) {
       const std::byte* const from = parts.param_of(id) + piece.tensor_begin * size_of(type);
-      static_cast<void>(put(piece,
-                            [from, type](std::span<float> out) {
-                              convert(reinterpret_cast<std::byte*>(out.data()), ScalarType::fp32,
-                                      from, type, out.size(), Team{});
-                            },
-                            {}));
+      filled.push_back(put(
+                           piece,
+                           [from, type](std::span<float> out) {
+                             convert(reinterpret_cast<std::byte*>(out.data()), ScalarType::fp32,
+                                     from, type, out.size(), Team{});
+                           },
+                           parts.frozen_changed)
+                           .over());
     }
+    parts.frozen_saved = Event::all(filled);
+  }
+
+  void all() {
+    for (Shard& shard : parts.shards) this->shard(shard);
+    for (const TensorId id : frozen_tensors(parts)) frozen(id);
+    parts.saving = Event::all({parts.saving, Event::all(all_filled)});
   }
 };
 
@@ -102,36 +124,30 @@ void note_steps(const EngineParts& parts, SaveJob& job) {
   for (std::size_t i = 0; i < now.size(); ++i) job.manifest.tensors[i].step = now[i].step;
 }
 
-// The queue of the drive that holds the folder, or will.
-Result<IoQueue*> queue_of(Platform& platform, const std::filesystem::path& folder) {
-  std::error_code gone;
-  if (std::filesystem::exists(folder, gone)) return platform.queue_for(folder);
-  const std::filesystem::path parent = without_slash(folder).parent_path();
-  return platform.queue_for(parent.empty() ? std::filesystem::path(".") : parent);
-}
-
 }  // namespace
 
 Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes extra) {
   auto job = std::make_shared<SaveJob>();
   {
-    const std::lock_guard lock(parts.mutex);
+    std::unique_lock lock(parts.mutex);
+    HEADRACE_TRY(parts.await_idle(lock));
     HEADRACE_TRY(parts.check_usable());
     HEADRACE_ASSIGN(job->manifest,
                     plan_manifest(describe(parts, job->numbers), {extra.begin(), extra.end()}));
   }
-  HEADRACE_ASSIGN(IoQueue * queue, queue_of(parts.platform, folder));
+  HEADRACE_ASSIGN(IoQueue * queue, queue_of_checkpoint(parts.platform, folder));
   HEADRACE_ASSIGN(
       CheckpointWriter writer,
       CheckpointWriter::create(parts.platform, *queue, folder, job->manifest,
                                {.deadline = parts.options.deadline, .owner = parts.owner}));
   Save save{parts, *queue, writer.data(), job};
   {
-    const std::lock_guard lock(parts.mutex);
+    std::unique_lock lock(parts.mutex);
+    HEADRACE_TRY(parts.await_idle(lock));
     HEADRACE_TRY(parts.check_usable());
     note_steps(parts, *job);
-    for (Shard& shard : parts.shards) save.shard(shard);
-    for (const TensorId id : frozen_tensors(parts)) save.frozen(id);
+    parts.checkpoints = &parts.platform.checkpoint_lane();
+    save.all();
   }
   HEADRACE_TRY(wait_for_each(parts, save.writes));
   return writer.commit(std::move(job->manifest));

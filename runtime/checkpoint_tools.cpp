@@ -81,7 +81,10 @@ Result<Source> open_folder(const fs::path& folder) {
     return Status(Code::invalid, fmt::format("{} is not a folder, or is a link: give the "
                                              "checkpoint's own folder",
                                              folder.string()));
-  return failure(errno == ENOENT ? Code::invalid : Code::io, "open", folder, errno);
+  if (errno == ENOENT)
+    return Status(Code::invalid, fmt::format("{} does not exist: give a checkpoint's own folder",
+                                             folder.string()));
+  return failure(Code::io, "open", folder, errno);
 }
 
 // None: there is no such file.

@@ -14,14 +14,30 @@
 namespace headrace {
 namespace {
 
+Status check_choices(const EngineOptions& options) {
+  if (options.format > StateFormat::split)
+    return invalid(fmt::format("there is no format {}: take one of StateFormat",
+                               static_cast<int>(options.format)));
+  if (options.state > StateHome::nvme)
+    return invalid(fmt::format("there is no StateHome {}: take automatic, dram, hbm or nvme",
+                               static_cast<int>(options.state)));
+  if (options.params > ParamHome::streamed)
+    return invalid(fmt::format("there is no ParamHome {}: take dram, hbm or streamed",
+                               static_cast<int>(options.params)));
+  return {};
+}
+
 Status check_options(const EngineOptions& options) {
+  HEADRACE_TRY(check_choices(options));
   if (options.slots < 2 || options.slots > 4096)
     return invalid(
         fmt::format("slots is {}: double buffering needs 2 or more, 4096 at most", options.slots));
   if (options.threads < 0 || options.threads > 4096)
     return invalid(fmt::format("threads is {}: 1 to 4096, or 0 for every CPU", options.threads));
   if (options.max_live_leases == 0) return invalid("max_live_leases is 0: 1 or more");
-  if (options.deadline <= Nanoseconds(0)) return invalid("the deadline is not positive");
+  if (options.deadline <= Nanoseconds(0))
+    return invalid(fmt::format("the deadline is {} ns: it must be positive, 60 s is usual",
+                               options.deadline.count()));
   if (options.state == StateHome::nvme && options.nvme_paths.empty())
     return invalid("state on NVMe needs a folder: give one in nvme_paths");
   if (options.durability == Durability::reusable && options.state != StateHome::nvme)
@@ -78,11 +94,12 @@ Status check_range(const Tensor& tensor, Kind kind, Range range, const ConstMemV
 // Fills the first slots while gradients are still coming: the shards that the step updates first.
 void fill_first_slots(EngineParts& parts) {
   StepContext context = parts.context();
+  const std::span<Slot> slots = parts.step_slots();
   std::size_t used = 0;
   for (Shard& shard : parts.shards) {
-    if (used == parts.slots.size()) break;
+    if (used == slots.size()) break;
     if (shard.in_place) continue;
-    Slot& slot = parts.slots[used++];
+    Slot& slot = slots[used++];
     if (slot.holds != Held{shard.id, shard.epoch}) load(shard, slot, context);
   }
   parts.filling = true;
@@ -165,7 +182,7 @@ Event Engine::put_grad(TensorId tensor, ConstMemView gradient, ScalarType type, 
   if (!parts_->filling) fill_first_slots(*parts_);
   std::vector<Event> before = {std::move(after)};
   for (const std::uint32_t shard : parts_->layout.shards_of[index_of(named->root)])
-    before.push_back(parts_->shards[shard].settled);
+    before.push_back(parts_->shards[shard].param_ready.over());  // its update has read the last one
   return parts_->gradients->put(named->root, gradient, type, Event::all(before), *parts_->cpu,
                                 parts_->owner, parts_->team);
 }

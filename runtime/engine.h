@@ -68,9 +68,11 @@ class Engine {
   // element order, without padding or aliases.
   Result<std::uint64_t> state_hash();
 
-  // The canonical checkpoint, atomically: the folder always holds one whole checkpoint. `extra`:
-  // up to 1 MiB of the caller's own, which load gives back. A failed save leaves the last
-  // checkpoint whole, and training may go on.
+  // The canonical checkpoint, atomically: the folder always holds one whole checkpoint, of one
+  // moment of the call. `extra`: up to 1 MiB of the caller's own, which load gives back. Called on
+  // a thread of its own, training goes on meanwhile: a step waits for shards that are not read yet,
+  // and for nothing else. A failed save leaves the last checkpoint whole, and training may go on.
+  // Code::locked: another save works in the folder, of this process or another one.
   Status save(const std::filesystem::path& folder, ConstBytes extra = {});
   // Verifies everything before it changes anything. Works from any placement, shard size and
   // format to any other. Gradients are dropped.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace headrace {
 
 Status EngineParts::poison(const Status& why) {
@@ -33,6 +35,22 @@ Status EngineParts::wait(const Event& event) {
     static_cast<void>(poison(how));
   }
   return how;
+}
+
+std::span<Slot> EngineParts::save_slots() {
+  return std::span(slots).last(std::min<std::size_t>(slots.size(), slots.size() >= 4 ? 2 : 1));
+}
+
+std::span<Slot> EngineParts::step_slots() {
+  const std::size_t rest = slots.size() - save_slots().size();
+  return rest == 0 || saving.done() ? std::span(slots) : std::span(slots).first(rest);
+}
+
+Status EngineParts::await_idle(std::unique_lock<std::mutex>& lock) {
+  constexpr Nanoseconds kMost = std::chrono::hours(24 * 365);  // what a clock can be added to
+  if (idle.wait_for(lock, std::min(options.deadline, kMost), [this] { return !busy; })) return {};
+  return Status(Code::timeout,
+                "another call that must be alone did not end before the engine's deadline");
 }
 
 std::byte* EngineParts::param_of(TensorId tensor) const {

@@ -6,10 +6,12 @@
 // while waiting.
 #pragma once
 
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "io/platform.h"
@@ -55,6 +57,11 @@ struct EngineParts {
   std::byte* param_of(TensorId tensor) const;
   // Every change queued so far is over, well or not.
   Event all_settled() const;
+  // While a save passes through the last slots, steps and writes use the others.
+  std::span<Slot> step_slots();
+  std::span<Slot> save_slots();
+  // Blocks, the mutex given up, until no call that must be alone is running.
+  Status await_idle(std::unique_lock<std::mutex>& lock);
 
   Platform& platform;
   const EngineOptions options;
@@ -71,7 +78,8 @@ struct EngineParts {
 
   mutable std::mutex mutex;
   Phase phase = Phase::building;
-  bool busy = false;  // a call that must be alone is waiting: step, load
+  std::condition_variable idle;  // notified when `busy` ends
+  bool busy = false;             // a call that must be alone is waiting: step, load
   Status poisoned;
   std::vector<Shard> shards;
   std::vector<Shard> frozen;  // of a reusable slab: pieces of frozen parameters
@@ -79,9 +87,13 @@ struct EngineParts {
   std::vector<Slot> staging;  // blocks of checkpoints: only memory, never hold a shard
   std::unique_ptr<Gradients> gradients;
   std::unique_ptr<ParamCache> leases;
-  std::unique_ptr<Slab> slab;  // null: scratch
-  std::vector<Event> changes;  // steps and writes whose end was not seen yet
-  bool filling = false;        // the first slots were filled early for the next step
+  std::unique_ptr<Slab> slab;   // null: scratch
+  Lane* checkpoints = nullptr;  // from the first save on
+  Event saving;                 // the last save has read all of the state
+  Event frozen_saved;           // and all that is frozen
+  Event frozen_changed;         // no one is changing what is frozen
+  std::vector<Event> changes;   // steps and writes whose end was not seen yet
+  bool filling = false;         // the first slots were filled early for the next step
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
 };

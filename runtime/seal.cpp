@@ -299,6 +299,7 @@ Status tear_down(EngineParts& parts, Nanoseconds timeout) {
   if (!parts.mover) return let_go(parts), Status();
   parts.cpu->cancel(parts.owner);
   parts.mover->cancel();
+  if (parts.checkpoints != nullptr) parts.checkpoints->cancel(parts.owner);
   const Event idle = parts.cpu->run({.body = {}, .name = "close"});  // behind whatever is running
   const Event quiet = Event::all({parts.all_settled(), idle}).over();
   const Status how = parts.platform.wait(quiet, timeout);

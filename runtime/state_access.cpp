@@ -56,7 +56,7 @@ Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, M
   std::byte* const param = parts.param_of(root) + range.begin * size_of(type);
   const ScalarType other = kind == Kind::param ? type : ScalarType::fp32;
   const bool writing = from.size > 0;
-  const Event after = writing ? parts.leases->unused() : Event();
+  const Event after = writing ? Event::all({parts.leases->unused(), parts.frozen_saved}) : Event();
   const Event done = parts.cpu->run({.body =
                                          [=, count = range.count, team = parts.team] {
                                            if (writing)
@@ -70,6 +70,7 @@ Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, M
                                      .owner = parts.owner},
                                     after);
   if (!writing) return done;
+  parts.frozen_changed = Event::all({parts.frozen_changed, done.over()});
   if (parts.options.params != ParamHome::hbm) return store_frozen(parts, root, done);
   const std::uint64_t at = parts.layout.param_offset[index_of(root)] + range.begin * size_of(type);
   const std::uint64_t size = range.count * size_of(type);
@@ -118,11 +119,12 @@ Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemV
   if (!tensor.spec.trainable) return access_frozen(parts, root, kind, range, to, {});
   const std::size_t bytes = element_bytes(tensor, kind);
   StepContext context = parts.context();
+  const std::span<Slot> slots = parts.step_slots();
   std::vector<Event> reads;
   for (const StatePiece& piece : pieces_of(parts, root, range)) {
     Shard& shard = parts.shards[piece.shard];
     Slot* const slot =
-        shard.in_place || kind == Kind::param ? nullptr : &slot_of(shard, parts.slots, context);
+        shard.in_place || kind == Kind::param ? nullptr : &slot_of(shard, slots, context);
     const std::byte* const state =
         kind == Kind::param ? nullptr : (slot ? slot->state : shard.state).region().view().data;
     std::byte* const out = to.data + piece.range_begin * bytes;
@@ -153,10 +155,11 @@ Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, Con
     return parts.changed(access_frozen(parts, root, kind, range, {}, from));
   const std::size_t bytes = element_bytes(tensor, kind);
   StepContext context = parts.context();
+  const std::span<Slot> slots = parts.step_slots();
   std::vector<Event> writes;
   for (const StatePiece& piece : pieces_of(parts, root, range)) {
     Shard& shard = parts.shards[piece.shard];
-    Slot* const slot = shard.in_place ? nullptr : &slot_of(shard, parts.slots, context);
+    Slot* const slot = shard.in_place ? nullptr : &slot_of(shard, slots, context);
     std::byte* const state = (slot ? slot->state : shard.state).region().view().data;
     const std::byte* const in = from.data + piece.range_begin * bytes;
     const Event there = slot ? Event::all({slot->loaded, shard.settled}) : shard.settled;

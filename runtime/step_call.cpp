@@ -80,8 +80,9 @@ void apply(EngineParts& parts, const StepOptions& options, StepReport& report) {
   StepContext context = parts.context();
   const StepScalars scalars{options.by_group, report.clip_factor / options.grad_scale};
   const std::vector<Shard*> shards = shards_with_gradient(parts);
-  const Event updated = update_all(order_of_update(shards, parts.slots), parts.slots,
-                                   *parts.gradients, scalars, context);
+  const std::span<Slot> slots = parts.step_slots();
+  const Event updated =
+      update_all(order_of_update(shards, slots), slots, *parts.gradients, scalars, context);
   ++parts.steps;
   report.done = parts.changed(updated);
   report.applied = true;
@@ -97,6 +98,7 @@ Status await_gradients(EngineParts& parts, std::unique_lock<std::mutex>& lock) {
   const Status how = parts.wait(ready);
   lock.lock();
   parts.busy = false;
+  parts.idle.notify_all();
   return how;
 }
 

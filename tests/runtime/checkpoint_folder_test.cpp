@@ -102,6 +102,26 @@ TEST_F(CheckpointFolder, WhatIsNoCheckpointIsNeverTouched) {
   EXPECT_TRUE(fs::exists(temporary_.path() / ".ckpt.saving" / "thesis.txt"));
 }
 
+// The first save is made aside, the later ones in place: neither lets another one in.
+TEST_F(CheckpointFolder, ASecondSaveMeanwhileIsRefusedAndHarmsNothing) {
+  const auto save_with_another = [this](const SampleCheckpoint& sample) -> Status {
+    HEADRACE_ASSIGN(CheckpointWriter writer,
+                    CheckpointWriter::create(*platform_, *queue_, folder_, sample.manifest));
+    const Status refused = save_number(7);
+    EXPECT_EQ(refused.code(), Code::locked) << refused.to_string();
+    for (const char* word : {"ckpt", "this process", "wait for it"})
+      EXPECT_NE(refused.message().find(word), std::string_view::npos) << refused.to_string();
+    HEADRACE_TRY(write_runs(*platform_, *queue_, writer.data(), sample));
+    return writer.commit(sample.manifest);
+  };
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    const Status how = save_with_another(small_checkpoint(number));
+    ASSERT_TRUE(how.ok()) << how.to_string();
+    EXPECT_EQ(this->number(), number);
+  }
+  EXPECT_TRUE(save_number(3).ok());
+}
+
 TEST_F(CheckpointFolder, OtherFilesInACheckpointStay) {
   ASSERT_TRUE(save_number(1).ok());
   write_bytes(folder_ / "notes.txt", std::vector<std::byte>(10));

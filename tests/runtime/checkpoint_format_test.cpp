@@ -6,6 +6,8 @@
 #include <functional>
 #include <random>
 
+#include "tests/runtime/manifest_bytes.h"
+
 namespace headrace {
 namespace {
 
@@ -39,34 +41,11 @@ Manifest sample() {
   return manifest;
 }
 
-// Where the fields of the sample lie, as docs/nvme_layout.md says.
-constexpr std::size_t kVersionAt = 8, kTensorsAt = 12, kBodyBytesAt = 16, kUserBytesAt = 24,
-                      kGenerationAt = 32, kDataBytesAt = 40, kBodySumAt = 48, kHeaderSumAt = 56;
-constexpr std::size_t kFirstAt = 64 + 7, kCountAt = kFirstAt, kNameBytesAt = kFirstAt + 16,
+// Where the fields of the sample's tensors lie.
+constexpr std::size_t kFirstAt = kBodyAt + 7, kCountAt = kFirstAt, kNameBytesAt = kFirstAt + 16,
                       kParamAt = kFirstAt + 20, kTrainableAt = kFirstAt + 21,
                       kZeroAt = kFirstAt + 22, kNameAt = kFirstAt + 24,
                       kSecondAt = kNameAt + 3 + 6 * 8, kSecondNameAt = kSecondAt + 24;
-
-template <class T>
-void put(std::vector<std::byte>& bytes, std::size_t at, T value) {
-  ASSERT_LE(at + sizeof(T), bytes.size());
-  std::memcpy(bytes.data() + at, &value, sizeof(T));
-}
-
-std::uint64_t get(const std::vector<std::byte>& bytes, std::size_t at) {
-  std::uint64_t value;
-  std::memcpy(&value, bytes.data() + at, sizeof(value));
-  return value;
-}
-
-// Makes both checksums right again, as somebody would who means harm.
-void seal_body(std::vector<std::byte>& bytes) {
-  const std::uint64_t size = std::min<std::uint64_t>(get(bytes, kBodyBytesAt), bytes.size() - 64);
-  put(bytes, kBodySumAt, checksum(ConstBytes(bytes).subspan(64, size)));
-}
-void seal_header(std::vector<std::byte>& bytes) {
-  put(bytes, kHeaderSumAt, checksum(ConstBytes(bytes).first(kHeaderSumAt)));
-}
 
 void expect_equal(const Manifest& a, const Manifest& b) {
   EXPECT_EQ(a.generation, b.generation);

@@ -10,58 +10,6 @@ namespace {
 
 using namespace small;
 
-Status open_with(const std::function<void(EngineOptions&)>& change) {
-  const auto platform = Platform::simulate();
-  EngineOptions options;
-  change(options);
-  return Engine::open(*platform, options).status();
-}
-
-TEST(Engine, WrongOptionsAreRefusedWhenOpening) {
-  const std::pair<const char*, std::function<void(EngineOptions&)>> wrong[] = {
-      {"slots", [](EngineOptions& o) { o.slots = 1; }},
-      {"slots", [](EngineOptions& o) { o.slots = 5000; }},
-      {"threads", [](EngineOptions& o) { o.threads = -1; }},
-      {"max_live_leases", [](EngineOptions& o) { o.max_live_leases = 0; }},
-      {"deadline", [](EngineOptions& o) { o.deadline = Nanoseconds(0); }},
-      {"nvme_paths", [](EngineOptions& o) { o.state = StateHome::nvme; }},
-      {"nvme_alignment", [](EngineOptions& o) { o.nvme_alignment = 3000; }},
-      {"nvme_alignment", [](EngineOptions& o) { o.nvme_alignment = 1U << 30; }},
-      {"simd_target", [](EngineOptions& o) { o.simd_target = 12345; }},
-  };
-  for (const auto& [word, change] : wrong) {
-    const Status how = open_with(change);
-    EXPECT_EQ(how.code(), Code::invalid) << word;
-    EXPECT_NE(how.message().find(word), std::string_view::npos) << how.to_string();
-  }
-}
-
-TEST(Engine, WrongTensorsAreRefusedByNameAndNotAdded) {
-  const auto platform = Platform::simulate();
-  const auto engine = Engine::open(*platform, {}).value();
-  const TensorId first = engine->add({.name = "first", .count = 10}).value();
-  const std::pair<TensorSpec, const char*> wrong[] = {
-      {{.name = ""}, "name"},
-      {{.name = "line\nbreak"}, "name"},
-      {{.name = "first"}, "first"},
-      {{.name = "huge", .count = ~std::uint64_t{0}}, "huge"},
-      {{.name = "far", .unit = UnitId{~0U}}, "far"},
-      {{.name = "group", .group = GroupId{1U << 30}}, "group"},
-      {{.name = "type", .param = static_cast<ScalarType>(3)}, "type"},
-      {{.name = "grad", .grad = static_cast<ScalarType>(3)}, "grad"},
-      {{.name = "no root", .count = 10, .alias_of = TensorId{7}}, "tensor 7"},
-      {{.name = "count", .count = 9, .alias_of = first}, "first"},
-      {{.name = "param", .count = 10, .param = ScalarType::fp16, .alias_of = first}, "first"},
-      {{.name = "frozen", .count = 10, .trainable = false, .alias_of = first}, "first"},
-  };
-  for (const auto& [spec, word] : wrong) {
-    const Status how = engine->add(spec).status();
-    EXPECT_EQ(how.code(), Code::invalid) << spec.name;
-    EXPECT_NE(how.message().find(word), std::string_view::npos) << how.to_string();
-  }
-  EXPECT_EQ(engine->add({.name = "second"}).value(), TensorId{1});
-}
-
 // Every call that needs a sealed engine.
 std::vector<std::pair<const char*, std::function<Status(Engine&)>>> calls_that_need_seal() {
   return {

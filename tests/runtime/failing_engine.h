@@ -85,6 +85,9 @@ class FailingEngine : public IoEngine {
   Result<std::uint64_t> free_bytes(const std::filesystem::path& folder) override {
     return inner_->free_bytes(folder);
   }
+  Result<FolderLock> lock_folder(const std::filesystem::path& folder) override {
+    return inner_->lock_folder(folder);
+  }
 
  private:
   static Status failure() { return Status(Code::io, "the drive is gone, says the test"); }

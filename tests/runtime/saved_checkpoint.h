@@ -32,15 +32,21 @@ inline Status write_run(Platform& platform, IoQueue& queue, const File& file, st
   return platform.wait(queue.write(file, offset, run), std::chrono::seconds(60));
 }
 
+inline Status write_runs(Platform& platform, IoQueue& queue, const File& file,
+                         const SampleCheckpoint& sample) {
+  for (const CheckpointTensor& tensor : sample.manifest.tensors)
+    for (std::size_t kind = 0; kind < tensor.kinds(); ++kind)
+      HEADRACE_TRY(
+          write_run(platform, queue, file, tensor.offsets[kind],
+                    ConstBytes(sample.data).subspan(tensor.offsets[kind], tensor.run_bytes())));
+  return {};
+}
+
 inline Status save(Platform& platform, IoQueue& queue, const std::filesystem::path& folder,
                    const SampleCheckpoint& sample) {
   HEADRACE_ASSIGN(CheckpointWriter writer,
                   CheckpointWriter::create(platform, queue, folder, sample.manifest));
-  for (const CheckpointTensor& tensor : sample.manifest.tensors)
-    for (std::size_t kind = 0; kind < tensor.kinds(); ++kind)
-      HEADRACE_TRY(
-          write_run(platform, queue, writer.data(), tensor.offsets[kind],
-                    ConstBytes(sample.data).subspan(tensor.offsets[kind], tensor.run_bytes())));
+  HEADRACE_TRY(write_runs(platform, queue, writer.data(), sample));
   return writer.commit(sample.manifest);
 }
 
