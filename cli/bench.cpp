@@ -67,6 +67,8 @@ bench::TrainBenchOptions train_bench_options(const BenchStepOptions& given) {
 }
 
 int run_bench_step(const BenchStepOptions& options) {
+  if (options.state_bytes == std::uint64_t{0})
+    return fail("bench", invalid("--size is 0: give the state to update, as in 1GiB"));
   return finish(options.train ? bench::bench_train(train_bench_options(options))
                               : bench::bench_step(step_bench_options(options)),
                 options.scratch, options.json);

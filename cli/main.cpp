@@ -4,6 +4,7 @@
 // Exit codes: 0 well, 1 measured but wrong or regressed, 2 usage, 3 the machine lacks something.
 #include <CLI/CLI.hpp>
 
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <optional>
@@ -79,7 +80,7 @@ void add_model_options(CLI::App& command, BenchStepOptions& options) {
   add_size(command, "--shard", options.shard_bytes, "State of one shard at most (from --dram)");
   add_size(command, "--dram", options.dram_bytes, "DRAM for state: slots, then pinned (96MiB)");
   command.add_option("--slots", options.slots, "Shards in DRAM at once (4; with --train 3)");
-  command.add_option("--units", options.units, "Equal layers (24)")->check(CLI::PositiveNumber);
+  command.add_option("--units", options.units, "Equal layers (24)")->check(CLI::Range(1, 4096));
   command.add_option("--threads", options.threads, "The optimizer's team; 0: every CPU");
   command.add_option("--max-norm", options.max_norm, "Clips the gradients' norm (1); 0: does not");
 }
@@ -94,7 +95,7 @@ void add_bench_step(CLI::App& bench, int& code) {
       ->capture_default_str();
   add_model_options(*command, *options);
   command->add_option("--rounds", options->rounds, "Steps of each row (12; with --train 7)")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000));
   command->add_flag("--train", options->train,
                     "Training steps, forward and backward played, beside the best possible");
   add_size(*command, "--rate", options->disk_bytes_per_second,
@@ -120,7 +121,7 @@ void add_check(CLI::App& app, int& code) {
       ->required()
       ->type_name("FOLDER");
   command->add_option("--threads", request->threads, "How many; 0: every CPU")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->footer("Example:\n  headrace check runs/gpt");
   command->callback([request, &code] { code = run_check(*request); });
@@ -161,7 +162,13 @@ void add_plan_compute(CLI::App& command, PlanOptions& options) {
       ->capture_default_str();
 }
 
-void take_bandwidth(PlanOptions& options, const std::vector<std::string>& rates) {
+// "3GB,2.5GB,2GB".
+void take_bandwidth(PlanOptions& options, const std::string& text) {
+  const std::vector<std::string> rates = CLI::detail::split(text, ',');
+  if (rates.size() > 3)
+    throw CLI::ValidationError(
+        "--nvme-bandwidth",
+        std::to_string(rates.size()) + " rates: give read, write and both at once, or fewer");
   const auto rate = [&rates](std::size_t i) {
     return value_of("--nvme-bandwidth", parse_size(rates[i]));
   };
@@ -172,12 +179,10 @@ void take_bandwidth(PlanOptions& options, const std::vector<std::string>& rates)
 
 void add_plan_machine(CLI::App& command, PlanOptions& options) {
   command
-      .add_option_function<std::vector<std::string>>(
+      .add_option_function<std::string>(
           "--nvme-bandwidth",
-          [&options](const std::vector<std::string>& rates) { take_bandwidth(options, rates); },
+          [&options](const std::string& rates) { take_bandwidth(options, rates); },
           "Bytes a second: read, write, both at once (3GB,2.5GB)")
-      ->delimiter(',')
-      ->expected(1, 3)
       ->type_name("SIZE,SIZE,SIZE");
   add_size(command, "--memory-bandwidth", options.update,
            "Bytes a second of the update's memory traffic (20GB)");
@@ -225,6 +230,28 @@ void add_stress(CLI::App& app, int& code) {
   command->callback([request, &code] { code = run_stress(*request); });
 }
 
+std::string names_of_commands(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands({}))
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  return names;
+}
+
+// What is missing: a command, when what stands first is none; or what a command needs.
+int lacking(const CLI::App& app, const std::string& first, const CLI::Error& error) {
+  std::string names = names_of_commands(app);
+  std::string why = first.empty() ? "a command is missing" : "there is no command \"" + first + '"';
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (command->get_name() != first) continue;
+    names = names_of_commands(*command);
+    why = first + " needs a command of its own";
+    if (names.empty()) return app.exit(error) == 0 ? 0 : kUsage;
+  }
+  std::fprintf(stderr, "headrace: %s: give one of %s\nRun with --help for more information.\n",
+               why.c_str(), names.c_str());
+  return kUsage;
+}
+
 int run(int argc, char** argv) {
   CLI::App app("headrace: training state where it fits, in time", "headrace");
   app.set_version_flag("--version", "headrace " HEADRACE_VERSION);
@@ -239,6 +266,8 @@ int run(int argc, char** argv) {
   add_stress(app, code);
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    return lacking(app, argc > 1 ? argv[1] : "", error);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kUsage;
   }

@@ -22,16 +22,23 @@ constexpr std::uint64_t kEnough = std::uint64_t{1} << 60;  // bytes: only budget
 
 bool positive(double value) { return std::isfinite(value) && value > 0; }
 
+Status check_seconds(const char* name, const std::optional<double>& seconds) {
+  if (!seconds || positive(*seconds)) return {};
+  return invalid(fmt::format("{} is {}: give seconds, above 0", name, *seconds));
+}
+
 Status check(const PlanOptions& options) {
   if (options.parameters == 0) return invalid("--params is 0: give the model's size, as in 7e9");
   if (options.units == 0 || options.units > 4096)
     return invalid(fmt::format("--units is {}: 1 to 4096 layers", options.units));
   if (options.micro_batches == 0 || options.micro_batches > 1000)
     return invalid(fmt::format("--accumulate is {}: 1 to 1000", options.micro_batches));
-  if (!positive(options.tokens)) return invalid("--tokens must be positive");
-  if (!positive(options.flops)) return invalid("--flops must be positive");
-  for (const std::optional<double>& pass : {options.forward, options.backward})
-    if (pass && !positive(*pass)) return invalid("--forward and --backward must be positive");
+  if (!positive(options.tokens))
+    return invalid(fmt::format("--tokens is {}: it must be positive", options.tokens));
+  if (!positive(options.flops))
+    return invalid(fmt::format("--flops is {}: it must be positive", options.flops));
+  HEADRACE_TRY(check_seconds("--forward", options.forward));
+  HEADRACE_TRY(check_seconds("--backward", options.backward));
   if (options.nvme_read == 0 || options.nvme_write == 0)
     return invalid("--nvme-bandwidth must be positive");
   if (options.update == 0) return invalid("--memory-bandwidth must be positive");

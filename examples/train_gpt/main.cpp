@@ -13,6 +13,8 @@
 namespace train_gpt {
 namespace {
 
+namespace fs = std::filesystem;
+
 using headrace::Code;
 using headrace::Status;
 
@@ -41,15 +43,45 @@ Status write_file(const std::filesystem::path& path, const std::string& text) {
   return file ? Status() : Status(Code::io, fmt::format("{}: cannot be written", path.string()));
 }
 
+bool can_write_in(const fs::path& folder) {
+  return fs::is_directory(folder) && ::access(folder.c_str(), W_OK) == 0;
+}
+
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+Status no_place(const fs::path& path, std::string_view why) {
+  return {Code::invalid, fmt::format("{}: {}", path.string(), why)};
+}
+
+// Whether checkpoints can lie there: a new folder, an empty one, or a checkpoint's own.
+Status check_save(fs::path folder) {
+  if (folder.empty()) return {};
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const fs::path parent = parent_of(folder);
+  if (!can_write_in(parent)) {
+    return no_place(folder, fmt::format("{} is no folder that can be written to", parent.string()));
+  }
+  std::error_code gone;
+  const fs::file_status found = fs::symlink_status(folder, gone);
+  if (!fs::exists(found)) return {};
+  if (fs::is_symlink(found)) return no_place(folder, "is a link, and links are not followed");
+  if (!fs::is_directory(found)) return no_place(folder, "is not a folder");
+  if (fs::is_empty(folder, gone) || fs::exists(folder / "manifest", gone)) return {};
+  return no_place(folder, "holds something else, and no checkpoint: give a folder of its own");
+}
+
 // Whether the files asked for can lie where they shall, before hours are spent on them.
 Status check_outputs(const Options& options) {
-  for (const std::filesystem::path& file : {options.export_file, options.trace, options.json}) {
+  HEADRACE_TRY(check_save(options.save).with("--save"));
+  for (const fs::path& file : {options.export_file, options.trace, options.json}) {
     if (file.empty()) continue;
-    const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-    if (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK) != 0) {
-      return {Code::invalid, fmt::format("{}: {} is no folder that can be written to",
-                                         file.string(), folder.string())};
+    const fs::path folder = parent_of(file);
+    if (!can_write_in(folder)) {
+      return no_place(file, fmt::format("{} is no folder that can be written to", folder.string()));
     }
+    if (fs::is_directory(file)) return no_place(file, "is a folder: give a file");
   }
   return {};
 }

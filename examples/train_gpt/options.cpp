@@ -129,18 +129,29 @@ Status checked(const Options& options) {
   }
   // Far above any machine this runs on; below it no product of two of them leaves 64 bits.
   constexpr std::size_t kMost = 1'000'000;
-  for (const std::size_t value : {shape.layers, shape.width, shape.context, shape.batch}) {
-    if (value > kMost) return refuse(fmt::format("{} is past the largest size, {}", value, kMost));
-  }
-  if (options.blas_threads > 1024 || options.threads > 1024) {
-    return refuse("--threads and --blas-threads: 1024 at most");
+  struct Limit {
+    const char* name;
+    std::size_t value, most;
+  };
+  for (const Limit& limit : {Limit{"--layers", shape.layers, kMost},
+                             {"--width", shape.width, kMost},
+                             {"--context", shape.context, kMost},
+                             {"--batch", shape.batch, kMost},
+                             {"--threads", options.threads, 1024},
+                             {"--blas-threads", options.blas_threads, 1024}}) {
+    if (limit.value > limit.most) {
+      return refuse(
+          fmt::format("{} {}: past the largest, {}", limit.name, limit.value, limit.most));
+    }
   }
   if (!(options.learning_rate > 0 && options.learning_rate < 1)) {
     return refuse(fmt::format("--lr {}: must lie between 0 and 1", options.learning_rate));
   }
-  if (options.slots < 2 || options.slots > 1024) return refuse("--slots: from 2 to 1024");
+  if (options.slots < 2 || options.slots > 1024) {
+    return refuse(fmt::format("--slots {}: from 2 to 1024", options.slots));
+  }
   if (options.save_every > 0 && options.save.empty()) {
-    return refuse("--save-every needs --save FOLDER");
+    return refuse(fmt::format("--save-every {}: needs --save FOLDER", options.save_every));
   }
   return {};
 }

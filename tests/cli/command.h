@@ -16,9 +16,9 @@ struct Outcome {
   std::string output;
 };
 
-inline Outcome headrace(const std::string& arguments) {
-  const std::string command = HEADRACE_BINARY_DIR "/headrace " + arguments + " 2>&1 </dev/null";
-  FILE* pipe = popen(command.c_str(), "r");
+// In a shell, without input.
+inline Outcome run(const std::string& command) {
+  FILE* pipe = popen(("(" + command + ") 2>&1 </dev/null").c_str(), "r");
   EXPECT_NE(pipe, nullptr);
   Outcome outcome{};
   std::array<char, 4096> part;
@@ -27,6 +27,10 @@ inline Outcome headrace(const std::string& arguments) {
   const int status = pclose(pipe);
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   return outcome;
+}
+
+inline Outcome headrace(const std::string& arguments) {
+  return run(HEADRACE_BINARY_DIR "/headrace " + arguments);
 }
 
 inline bool contains(std::string_view text, std::string_view part) {
