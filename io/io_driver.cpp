@@ -166,7 +166,10 @@ void IoQueue::Driver::unpark(std::uint64_t id) {
 }
 
 void IoQueue::Driver::ready(std::unique_ptr<IoRequest> request) {
-  if (Status how = request->after.status(); !how.ok()) request->failure = std::move(how);
+  if (Status how = request->after.status(); !how.ok()) {
+    request->failure = std::move(how);
+    request->redone = true;  // it was never to be done at all
+  }
   request->after = {};
   schedule_.add(std::move(request));
 }

@@ -80,6 +80,17 @@ TEST_F(IoQueueTest, WhatFollowsAFailureNeverStartsAndEndsWithIt) {
   EXPECT_EQ(queue->usage().failed, 1u);
 }
 
+// It is not its own failure that it ends with: there is nothing to do once more.
+TEST_F(IoQueueTest, WhatFollowsAFailureIsNotDoneOnceMoreEither) {
+  const Gate gate;
+  const Event written = write(1, gate.event(), {.redo = true});
+  gate.fail(Status(Code::io, "the one before"));
+  pump();
+  EXPECT_TRUE(engine->in_flight.empty());
+  ASSERT_TRUE(written.done());
+  EXPECT_EQ(written.status().message(), "the one before");
+}
+
 TEST_F(IoQueueTest, FollowingOnlyTheMomentItStartsAfterAFailure) {
   const Gate gate;
   const Event event = read(1, gate.event().over());
