@@ -1,7 +1,10 @@
 #include "bench/step_bench.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <random>
 #include <string>
 #include <utility>
@@ -14,6 +17,8 @@
 
 namespace headrace::bench {
 namespace {
+
+constexpr std::size_t kSaves = 4;  // of each format
 
 Result<double> bytes_per_second(RawDisk& disk, Direction direction, std::uint64_t bytes) {
   HEADRACE_ASSIGN(const RawSample sample, disk.measure(direction, bytes));
@@ -72,6 +77,25 @@ Row bytes_row(const Stats& start, const Stats& end, StateFormat format) {
                     updates > 0 ? moved / updates : 0, bytes_per_parameter(format));
 }
 
+// Where a benchmark saves; gone with the object.
+struct SaveFolder {
+  SaveFolder(const std::filesystem::path& in, std::string_view format)
+      : path(in / fmt::format("headrace-bench-save-{}-{}", ::getpid(), format)) {}
+  ~SaveFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  SaveFolder(const SaveFolder&) = delete;
+  SaveFolder& operator=(const SaveFolder&) = delete;
+
+  std::uint64_t bytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& file : std::filesystem::directory_iterator(path)) sum += file.file_size();
+    return sum;
+  }
+  const std::filesystem::path path;
+};
+
 class FormatBench {
  public:
   FormatBench(const StepBenchOptions& options, StateFormat format, RawDisk& disk, Report& report)
@@ -84,6 +108,7 @@ class FormatBench {
     const std::uint64_t before = resident_bytes();
     HEADRACE_ASSIGN(Model model, Model::open(platform, wanted, gradient));
     HEADRACE_TRY(rounds(model));
+    HEADRACE_TRY(saves(model));
     add_memory(model.engine().stats().held, peak_resident_bytes() - before);
     describe(model.engine().stats());
     if (!exact_peak) report_.notes.emplace_back("the peak of memory is that of the whole process");
@@ -107,6 +132,27 @@ class FormatBench {
     }
     report_.rows.push_back(time_row(fmt::format("step.{}", name_of(format_)), rounds));
     report_.rows.push_back(bytes_row(start, model.engine().stats(), format_));
+    return {};
+  }
+
+  // One save after the other into the same folder, each with what it replaces on the disk.
+  Status saves(Model& model) {
+    const SaveFolder folder(options_.folder, name_of(format_));
+    std::mt19937 random(2);
+    std::vector<Round> rounds;
+    HEADRACE_TRY(model.engine().save(folder.path));  // makes the folder
+    HEADRACE_ASSIGN(RawRates before, measure(disk_, options_.raw_bytes, random));
+    for (std::size_t round = 0; round < std::min(kSaves, options_.rounds); ++round) {
+      const std::uint64_t read = model.engine().stats().nvme_read_bytes;
+      const auto start = std::chrono::steady_clock::now();
+      HEADRACE_TRY(model.engine().save(folder.path));
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      const std::uint64_t read_bytes = model.engine().stats().nvme_read_bytes - read;
+      HEADRACE_ASSIGN(const RawRates after, measure(disk_, options_.raw_bytes, random));
+      const RawRates rates = between(std::exchange(before, after), after);
+      rounds.push_back({taken.count(), least_seconds(rates, read_bytes, folder.bytes())});
+    }
+    report_.rows.push_back(time_row(fmt::format("save.{}", name_of(format_)), rounds));
     return {};
   }
 

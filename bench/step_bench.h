@@ -35,10 +35,11 @@ struct StepBenchOptions {
 StepBenchOptions quick_step_bench();
 
 // For each format the rows step.F (seconds), bytes.F (bytes per padded parameter on NVMe and step,
-// beside what the format needs), memory.F (growth of resident memory from just before the engine is
-// opened to its peak, beside the sum of the engine's own stats) and memory.F.needed (the same
-// beside slots, pinned state, parameters and gradients alone). Notes say where the bytes lived, and
-// what makes a row doubtful.
+// beside what the format needs), save.F (seconds of a checkpoint, beside the raw disk for the same
+// bytes, read and written; it replaces one of the same size), memory.F (growth of resident memory
+// from just before the engine is opened to its peak, beside the sum of the engine's own stats) and
+// memory.F.needed (the same beside slots, pinned state, parameters and gradients alone). Notes say
+// where the bytes lived, and what makes a row doubtful.
 Result<Report> bench_step(const StepBenchOptions& options);
 
 // Raw rates of a disk, in bytes per second, and the least seconds for so many bytes.

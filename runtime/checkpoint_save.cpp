@@ -31,6 +31,8 @@ struct SaveJob {
   }
 };
 
+constexpr std::uint64_t kBytesPerSync = 32 * kMiB;
+
 // Training goes on meanwhile: the save has a lane, slots and blocks of its own, and holds up a
 // change of a shard only until it has read that shard.
 struct Save {
@@ -39,6 +41,10 @@ struct Save {
   const File& file;
   std::shared_ptr<SaveJob> job;
   std::vector<Event> writes = {};
+  std::vector<Event> syncs = {};
+  Event last_sync, next_sync;
+  std::size_t synced_writes = 0;
+  std::uint64_t unsynced_bytes = 0;
   std::vector<Event> all_filled = {};
   std::size_t next_block = 0;
   std::size_t next_slot = 0;
@@ -63,9 +69,22 @@ struct Save {
         job->entry(piece.tensor).offset(piece.kind) + piece.tensor_begin * sizeof(float);
     const Event written =
         queue.write(file, at, bytes, filled, {.owner = parts.owner, .name = "save"});
-    block.free = written.over();
+    block.free = Event::all({written.over(), last_sync.over()});
     writes.push_back(written);
+    unsynced_bytes += piece.bytes();
+    if (unsynced_bytes >= kBytesPerSync) sync();
     return filled;
+  }
+
+  // What is written goes to the drive while the save goes on: the page cache never holds more than
+  // kBytesPerSync three times, and the last sync of all has little left to do.
+  void sync() {
+    last_sync = next_sync;
+    next_sync = queue.sync(file, Event::all(std::span(writes).subspan(synced_writes)),
+                           {.owner = parts.owner, .name = "save"});
+    syncs.push_back(next_sync);
+    synced_writes = writes.size();
+    unsynced_bytes = 0;
   }
 
   Slot& next(Shard& shard) {
@@ -150,6 +169,7 @@ Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes 
     save.all();
   }
   HEADRACE_TRY(wait_for_each(parts, save.writes));
+  HEADRACE_TRY(wait_for_each(parts, save.syncs));
   return writer.commit(std::move(job->manifest));
 }
 

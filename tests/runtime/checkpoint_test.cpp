@@ -50,6 +50,7 @@ EngineOptions options_at(const Stop& place, const fs::path& folder) {
   EngineOptions options = options_of(place.setting, folder);
   options.shard_bytes = place.shard_bytes;
   options.slots = place.slots;
+  options.threads = place.slots % 3 + 1;
   return options;
 }
 

@@ -16,8 +16,11 @@ namespace headrace {
 
 class Program {
  public:
-  // `words`: its path, then its arguments. Its standard output is read here, errors are the test's.
-  explicit Program(std::vector<std::string> words) {
+  enum class Output { read, dropped };
+
+  // `words`: its path, then its arguments. Its standard output is read here, errors are the test's;
+  // dropped, neither is seen.
+  explicit Program(std::vector<std::string> words, Output output = Output::read) {
     int ends[2];
     HEADRACE_CHECK(::pipe2(ends, O_CLOEXEC) == 0);
     std::vector<char*> arguments;
@@ -26,7 +29,9 @@ class Program {
     pid_ = ::fork();
     HEADRACE_CHECK(pid_ >= 0);
     if (pid_ == 0) {
-      ::dup2(ends[1], STDOUT_FILENO);
+      const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+      ::dup2(output == Output::read ? ends[1] : nowhere, STDOUT_FILENO);
+      if (output == Output::dropped) ::dup2(nowhere, STDERR_FILENO);
       ::execv(arguments[0], arguments.data());
       ::_exit(127);
     }
