@@ -197,18 +197,20 @@ Status Engine::drop_gradients() {
 }
 
 Status Engine::read(TensorId tensor, Kind kind, Range range, MemView to) {
+  const Loan loan;
   Event done;
   {
     const std::lock_guard lock(parts_->mutex);
     HEADRACE_TRY(parts_->check_usable());
     HEADRACE_ASSIGN(const Named named, find(*parts_, tensor));
     HEADRACE_TRY(check_range(*named.tensor, kind, range, to));
-    done = queue_read(*parts_, named.root, kind, range, to);
+    done = queue_read(*parts_, named.root, kind, range, to, loan);
   }
-  return parts_->wait(done);
+  return parts_->wait(done, loan);
 }
 
 Status Engine::write(TensorId tensor, Kind kind, Range range, ConstMemView from) {
+  const Loan loan;
   Event done;
   {
     const std::lock_guard lock(parts_->mutex);
@@ -221,9 +223,9 @@ Status Engine::write(TensorId tensor, Kind kind, Range range, ConstMemView from)
           return invalid(
               fmt::format("\"{}\" is written while a lease of unit {} is live: release it",
                           named.tensor->spec.name, index_of(unit.unit)));
-    done = queue_write(*parts_, named.root, kind, range, from);
+    done = queue_write(*parts_, named.root, kind, range, from, loan);
   }
-  return parts_->wait(done);
+  return parts_->wait(done, loan);
 }
 
 Result<std::uint64_t> Engine::steps_of(TensorId tensor) const {
@@ -237,6 +239,10 @@ Result<std::uint64_t> Engine::steps_of(TensorId tensor) const {
 }
 
 Result<std::uint64_t> Engine::state_hash() {
+  {
+    const std::lock_guard lock(parts_->mutex);
+    HEADRACE_TRY(parts_->check_usable());
+  }
   StreamingChecksum hash;
   std::vector<float> values(kBlockElements);
   for (std::uint32_t i = 0; i < parts_->tensors.size(); ++i) {

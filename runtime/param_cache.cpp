@@ -167,6 +167,12 @@ ConstMemView ParamCache::view(UnitId unit, std::size_t slot, TensorId tensor,
   return slots_[slot].memory.region().view().sub(at, size);
 }
 
+Event ParamCache::all_free() const {
+  std::vector<Event> all = {unused_};
+  for (const LeaseSlot& slot : slots_) all.push_back(slot.free);
+  return Event::all(all);
+}
+
 void ParamCache::forget() {
   for (LeaseSlot& slot : slots_)
     if (!slot.held) slot.unit.reset();

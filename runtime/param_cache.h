@@ -54,6 +54,8 @@ class ParamCache {
   // Every lease that was released has let go, and every copy for one is over: what changes
   // parameters that have no shard waits for it.
   const Event& unused() const noexcept { return unused_; }
+  // The same for their slots on the device: nothing reads what leases have shown.
+  Event all_free() const;
   // A step or a write changes parameters: what was copied before is old.
   void forget();
 

@@ -37,6 +37,12 @@ Status EngineParts::wait(const Event& event) {
   return how;
 }
 
+Status EngineParts::wait(const Event& event, const Loan& loan) {
+  Status how = wait(event);
+  loan.end();
+  return how;
+}
+
 std::span<Slot> EngineParts::save_slots() {
   return std::span(slots).last(std::min<std::size_t>(slots.size(), slots.size() >= 4 ? 2 : 1));
 }

@@ -17,6 +17,7 @@
 #include "io/platform.h"
 #include "runtime/gradients.h"
 #include "runtime/layout.h"
+#include "runtime/loan.h"
 #include "runtime/options.h"
 #include "runtime/param_cache.h"
 #include "runtime/placement.h"
@@ -47,6 +48,8 @@ struct EngineParts {
   Status poison(const Status& why);
   // Waits with the engine's deadline; past it the engine is poisoned. Without the mutex.
   Status wait(const Event& event);
+  // The same; the loan ends with the wait.
+  Status wait(const Event& event, const Loan& loan);
   StepContext context();
   // Ends what was queued as one change (a step, a write, a load), which is over when `pieces` are:
   // the event of all of it, with a reusable slab's record.

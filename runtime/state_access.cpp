@@ -50,21 +50,20 @@ std::span<float> floats(std::byte* bytes, std::uint64_t count) {
 
 // Frozen tensors have parameters only: their master is the parameter.
 Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to,
-                    ConstMemView from) {
+                    ConstMemView from, const Loan& loan) {
   const Tensor& tensor = parts.tensors[root];
   const ScalarType type = tensor.spec.param;
   std::byte* const param = parts.param_of(root) + range.begin * size_of(type);
   const ScalarType other = kind == Kind::param ? type : ScalarType::fp32;
   const bool writing = from.size > 0;
   const Event after = writing ? Event::all({parts.leases->unused(), parts.frozen_saved}) : Event();
-  const Event done = parts.cpu->run({.body =
-                                         [=, count = range.count, team = parts.team] {
-                                           if (writing)
-                                             convert(param, type, from.data, other, count, team);
-                                           else
-                                             convert(to.data, other, param, type, count, team);
-                                           return Status();
-                                         },
+  const Event done = parts.cpu->run({.body = loan.body([=, count = range.count, team = parts.team] {
+                                       if (writing)
+                                         convert(param, type, from.data, other, count, team);
+                                       else
+                                         convert(to.data, other, param, type, count, team);
+                                       return Status();
+                                     }),
                                      .bytes = range.count * size_of(type),
                                      .name = writing ? "write" : "read",
                                      .owner = parts.owner},
@@ -114,9 +113,10 @@ void write_window(const Shard& shard, std::byte* state, Kind kind, std::uint64_t
     std::copy(values.begin(), values.end(), kind == Kind::exp_avg ? view.exp_avg : view.exp_avg_sq);
 }
 
-Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to) {
+Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to,
+                 const Loan& loan) {
   const Tensor& tensor = parts.tensors[root];
-  if (!tensor.spec.trainable) return access_frozen(parts, root, kind, range, to, {});
+  if (!tensor.spec.trainable) return access_frozen(parts, root, kind, range, to, {}, loan);
   const std::size_t bytes = element_bytes(tensor, kind);
   StepContext context = parts.context();
   const std::span<Slot> slots = parts.step_slots();
@@ -129,15 +129,14 @@ Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemV
         kind == Kind::param ? nullptr : (slot ? slot->state : shard.state).region().view().data;
     std::byte* const out = to.data + piece.range_begin * bytes;
     const Event read = parts.cpu->run(
-        {.body =
-             [&shard, state, kind, out, piece] {
-               if (kind == Kind::param)
-                 std::memcpy(out, params_of(shard, piece.shard_begin),
-                             piece.count * size_of(shard.spec.param));
-               else
-                 read_window(shard, state, kind, piece.shard_begin, floats(out, piece.count));
-               return Status();
-             },
+        {.body = loan.body([&shard, state, kind, out, piece] {
+           if (kind == Kind::param)
+             std::memcpy(out, params_of(shard, piece.shard_begin),
+                         piece.count * size_of(shard.spec.param));
+           else
+             read_window(shard, state, kind, piece.shard_begin, floats(out, piece.count));
+           return Status();
+         }),
          .bytes = piece.count * bytes,
          .name = "read",
          .owner = parts.owner},
@@ -148,11 +147,12 @@ Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemV
   return Event::all(reads);
 }
 
-Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from) {
+Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from,
+                  const Loan& loan) {
   const Tensor& tensor = parts.tensors[root];
   parts.leases->forget();
   if (!tensor.spec.trainable)
-    return parts.changed(access_frozen(parts, root, kind, range, {}, from));
+    return parts.changed(access_frozen(parts, root, kind, range, {}, from, loan));
   const std::size_t bytes = element_bytes(tensor, kind);
   StepContext context = parts.context();
   const std::span<Slot> slots = parts.step_slots();
@@ -164,11 +164,10 @@ Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, Con
     const std::byte* const in = from.data + piece.range_begin * bytes;
     const Event there = slot ? Event::all({slot->loaded, shard.settled}) : shard.settled;
     const Event changed =
-        parts.cpu->run({.body =
-                            [&shard, state, kind, in, piece] {
-                              write_piece(shard, state, kind, piece.shard_begin, in, piece.count);
-                              return Status();
-                            },
+        parts.cpu->run({.body = loan.body([&shard, state, kind, in, piece] {
+                          write_piece(shard, state, kind, piece.shard_begin, in, piece.count);
+                          return Status();
+                        }),
                         .bytes = piece.count * bytes,
                         .name = "write",
                         .owner = parts.owner},

@@ -3,13 +3,17 @@
 // With the engine's mutex held; queues and returns what to wait for. Ranges were checked before.
 #pragma once
 
+#include "runtime/loan.h"
 #include "runtime/parts.h"
 
 namespace headrace {
 
-// `to` holds range.count elements: fp32, or the tensor's own type for Kind::param.
-Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to);
-Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from);
+// `to` and `from` hold range.count elements: fp32, or the tensor's own type for Kind::param. They
+// are touched while the loan lasts.
+Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemView to,
+                 const Loan& loan);
+Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from,
+                  const Loan& loan);
 
 // Of a reusable slab: queues what follows a change of frozen parameters in DRAM by `changed`; over
 // when they are stored. Of a scratch one: `changed`.

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "io/platform.h"
 #include "tests/support/pattern.h"
 
 namespace headrace {
@@ -156,6 +157,27 @@ TEST_F(SimulatedDiskTest, AnOpenFileOutlivesItsName) {
   EXPECT_TRUE(is_pattern(buffer.bytes(), 1, 0));
   disk.close(file.handle);
   EXPECT_EQ(disk.free_bytes(), kCapacity);
+}
+
+// What a crash of the process leaves to the next one.
+TEST(SimulatedDiskOfTwo, OutlivesItsPlatform) {
+  SimulationOptions options;
+  options.disk = std::make_shared<SimulatedDisk>(kMiB, 512);
+  const auto first = Platform::simulate(options);
+  IoQueue& queue = *first->queue_for("/disk0").value();
+  const File scratch = queue.open_file(spec("/disk0", FileMode::scratch, kMiB / 2)).value();
+  const AlignedBuffer buffer(4096);
+  fill_pattern(buffer.bytes(), 1, 0);
+  const File named = queue.open_file(spec("/disk0/kept", FileMode::create, 0)).value();
+  ASSERT_TRUE(first->wait(queue.write(named, 0, buffer.bytes()), std::chrono::seconds(1)).ok());
+  options.disk->close_all();
+  const auto second = Platform::simulate(options);
+  IoQueue& again = *second->queue_for("/disk0").value();
+  EXPECT_EQ(again.folders().free_bytes("/disk0").value(), kMiB - 4096);
+  const File kept = again.open_file(spec("/disk0/kept", FileMode::read_only, 0)).value();
+  const AlignedBuffer found(4096);
+  ASSERT_TRUE(second->wait(again.read(kept, 0, found.bytes()), std::chrono::seconds(1)).ok());
+  EXPECT_TRUE(is_pattern(found.bytes(), 1, 0));
 }
 
 }  // namespace

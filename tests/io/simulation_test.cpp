@@ -6,7 +6,6 @@
 #include <set>
 
 #include "io/platform.h"
-#include "io/simulated_disk.h"
 #include "tests/support/gate.h"
 #include "tests/support/pattern.h"
 
@@ -266,27 +265,6 @@ TEST(Simulation, MemoryLetGoTooSoonIsSeenForSomeSeeds) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) seen += early_change_is_seen(seed) ? 1 : 0;
   EXPECT_GT(seen, 0);
   EXPECT_LT(seen, 20);
-}
-
-// What a crash of the process leaves to the next one.
-TEST(Simulation, ADiskOutlivesItsPlatform) {
-  SimulationOptions options = plain_rates(1);
-  options.disk = std::make_shared<SimulatedDisk>(kMiB, 512);
-  const auto first = Platform::simulate(options);
-  IoQueue& queue = *first->queue_for("/disk0").value();
-  const File scratch = scratch_file(queue, "/disk0", kMiB / 2);
-  const AlignedBuffer buffer(4096);
-  fill_pattern(buffer.bytes(), 1, 0);
-  const File named = queue.open_file({.path = "/disk0/kept", .mode = FileMode::create}).value();
-  ASSERT_TRUE(first->wait(queue.write(named, 0, buffer.bytes()), seconds(1)).ok());
-  options.disk->close_all();
-  const auto second = Platform::simulate(options);
-  IoQueue& again = *second->queue_for("/disk0").value();
-  EXPECT_EQ(again.folders().free_bytes("/disk0").value(), kMiB - 4096);
-  const File kept = again.open_file({.path = "/disk0/kept", .mode = FileMode::read_only}).value();
-  const AlignedBuffer found(4096);
-  ASSERT_TRUE(second->wait(again.read(kept, 0, found.bytes()), seconds(1)).ok());
-  EXPECT_TRUE(is_pattern(found.bytes(), 1, 0));
 }
 
 TEST(Simulation, LanesMayGoInAnyOrder) {

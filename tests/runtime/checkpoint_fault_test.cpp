@@ -134,6 +134,24 @@ TEST(CheckpointFault, ALoadThatFailsChangesNothingOrPoisons) {
   EXPECT_TRUE(poisoned);
 }
 
+// Each byte of a checkpoint is read twice: to be verified, and to be applied. Whichever reading
+// gives a flipped bit, no state is taken from it.
+TEST(CheckpointFault, ABitThatFlipsInEitherReadingOfALoadIsNotTaken) {
+  for (std::uint64_t number = 0;; number += 3) {
+    SCOPED_TRACE(testing::Message() << "read " << number);
+    Faulty faulty(GroundKind::simulated);
+    const auto engine = faulty.open(faulty.options(Place::dram));
+    ASSERT_TRUE(train(*engine, 0, 1).ok());
+    ASSERT_TRUE(engine->save(kFolder).ok());
+    faulty.strike(FaultKind::bit_flip, Direction::read, number);
+    const Status how = engine->load(kFolder).status();
+    if (faulty.script->struck() == 0) break;  // it has no more of them
+    EXPECT_TRUE(how.ok() || how.code() == Code::corrupt) << how.to_string();
+    if (!how.ok()) ASSERT_TRUE(engine->load(kFolder).ok());
+    EXPECT_EQ(hash(*engine).value(), hash_without_faults(1));
+  }
+}
+
 // An engine of files that calls back when a file is made.
 class CallingEngine : public WrappingEngine {
  public:

@@ -36,7 +36,7 @@ class OpenParts {
     for (const TensorId tensor : with_state()) {
       const auto weights = values(spec(tensor).count, 77 + index_of(tensor));
       EXPECT_TRUE(wait(queue_write(parts_, tensor, Kind::master, {0, weights.size()},
-                                   view_of(std::span(weights))))
+                                   view_of(std::span(weights)), Loan()))
                       .ok());
     }
   }

@@ -329,5 +329,19 @@ TEST(LeaseOrder, AFrozenTensorIsWrittenAfterTheLastUseOfItsUnit) {
   }
 }
 
+// What leases have shown is read until their last use is over, and goes then.
+TEST(LeaseOrder, CloseWaitsForTheLastUse) {
+  for (const ParamHome params : {ParamHome::dram, ParamHome::hbm, ParamHome::streamed}) {
+    Slow slow(params, Place::dram);
+    Lease lease = slow.engine->acquire(UnitId{1}).value();
+    ASSERT_TRUE(slow.wait(lease.ready()).ok());
+    const auto stream = slow.platform->device().open_stream("test");
+    const Event last_use = stream->occupy(seconds(3), "use");
+    lease.release(last_use);
+    EXPECT_TRUE(slow.engine->close(seconds(60)).ok());
+    EXPECT_TRUE(last_use.done());
+  }
+}
+
 }  // namespace
 }  // namespace headrace

@@ -211,5 +211,26 @@ TEST(Unfinished, AnEngineMayGoBeforeWhatItsGradientsFollow) {
   EXPECT_EQ(faulty.wait(in).code(), Code::cancelled);
 }
 
+// A read that came too late does not write to memory that is its caller's again.
+TEST(Unfinished, WhatACallDidNotWaitForDoesNotTouchItsMemory) {
+  Faulty faulty(GroundKind::simulated);
+  EngineOptions options = faulty.options();
+  options.deadline = seconds(1);
+  const auto engine = faulty.open(options);
+  for (const TensorId other : {kHalf, kOnce, kNorm})  // the slots hold something else
+    ASSERT_TRUE(floats_of(*engine, other, Kind::master).ok());
+  Fault late;
+  late.kind = FaultKind::delay;
+  late.first = faulty.script->seen(Direction::read);
+  late.time = seconds(5);
+  faulty.script->add(late);
+  std::vector<float> to(100, 7.0F);
+  EXPECT_EQ(engine->read(kTable, Kind::master, {0, 100}, view_of(std::span(to))).code(),
+            Code::timeout);
+  EXPECT_EQ(faulty.script->struck(), 1u);
+  EXPECT_TRUE(engine->close(seconds(60)).ok());
+  EXPECT_EQ(to, std::vector<float>(100, 7.0F));
+}
+
 }  // namespace
 }  // namespace headrace

@@ -1,0 +1,118 @@
+#include "tests/simulation/campaign.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "tests/simulation/shrink.h"
+
+namespace headrace::simulation {
+namespace {
+
+constexpr std::size_t kShrinkRuns = 400;
+constexpr std::uint64_t kProgressEvery = 10'000;
+
+// Ends the process, naming the seed, when one seed takes longer than any may in real time: a hang
+// is a failure like any other.
+class Watch {
+ public:
+  Watch() : thread_([this] { watch(); }) {}
+  ~Watch() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+  void begin(std::uint64_t seed) { seed_ = seed; }
+
+ private:
+  void watch() {
+    std::unique_lock lock(mutex_);
+    for (std::uint64_t last = ~seed_.load();;) {
+      changed_.wait_for(lock, std::chrono::seconds(120), [this] { return over_; });
+      if (over_) return;
+      if (last == seed_) {
+        std::fprintf(stderr, "seed %llu hangs: simulation_test --seed %llu\n",
+                     static_cast<unsigned long long>(last), static_cast<unsigned long long>(last));
+        std::abort();
+      }
+      last = seed_;
+    }
+  }
+
+  std::atomic<std::uint64_t> seed_{0};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+std::string listed(const Program& program, std::size_t failed_at) {
+  std::string text;
+  for (std::size_t i = 0; i < program.size(); ++i)
+    text += fmt::format("{} {:3}  {}\n", i == failed_at ? ">" : " ", i, to_string(program[i]));
+  return text;
+}
+
+std::string report(const Machine& machine, const Program& program, const Outcome& outcome) {
+  const std::vector<std::size_t> left = shrink(machine, program, kShrinkRuns);
+  const Program small = chosen(program, left);
+  const Outcome again = run(machine, small);
+  std::string numbers;
+  for (const std::size_t number : left)
+    numbers += fmt::format("{}{}", numbers.empty() ? "" : ",", number);
+  return fmt::format(
+      "seed {}: at operation {}: {}\n{}{}\nas small as it gets: at operation {}: {}\n{}\nrun it "
+      "again: build/release/tests/simulation_test --seed {} --keep {}\n",
+      machine.seed, outcome.at, *outcome.violation, to_string(machine), listed(program, outcome.at),
+      again.at, again.violation.value_or("it no longer fails"), listed(small, again.at),
+      machine.seed, numbers.empty() ? "none" : numbers);
+}
+
+}  // namespace
+
+Campaign run_seeds(std::uint64_t first, std::uint64_t count, bool progress) {
+  Watch watch;
+  Campaign campaign;
+  for (std::uint64_t seed = first; seed - first < count; ++seed) {
+    watch.begin(seed);
+    const Machine machine = random_machine(seed);
+    const Program program = random_program(machine);
+    const Outcome outcome = run(machine, program);
+    campaign.counts += outcome.counts;
+    if (progress && (seed - first + 1) % kProgressEvery == 0)
+      std::puts(to_string(campaign.counts).c_str());
+    if (!outcome.violation) continue;
+    campaign.failure = report(machine, program, outcome);
+    break;
+  }
+  return campaign;
+}
+
+Campaign run_seed(std::uint64_t seed, const std::vector<std::size_t>& numbers) {
+  const Machine machine = random_machine(seed);
+  Program program = random_program(machine);
+  if (!numbers.empty()) program = chosen(program, numbers);
+  const Outcome outcome = run(machine, program);
+  Campaign campaign{outcome.counts, std::nullopt};
+  if (outcome.violation)
+    campaign.failure = fmt::format("at operation {}: {}\n", outcome.at, *outcome.violation) +
+                       to_string(machine) + listed(program, outcome.at);
+  return campaign;
+}
+
+std::string describe(std::uint64_t seed) {
+  const Machine machine = random_machine(seed);
+  const Program program = random_program(machine);
+  return to_string(machine) + listed(program, program.size());
+}
+
+}  // namespace headrace::simulation
