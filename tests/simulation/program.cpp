@@ -143,7 +143,7 @@ class Author {
       fault.kind = FaultKind::delay;
     if (fault.kind == FaultKind::lost_write) fault.direction = Direction::write;
     if (random_.one_in(12) && fault.kind == FaultKind::error) fault.direction = Direction::sync;
-    fault.first = random_.below(random_.any_of({1U, 4U, 15U}));
+    fault.first = random_.below(random_.any_of({1U, 2U, 6U}));
     fault.times = random_.any_of({1U, 1U, 1U, 2U, 5U});
     fault.errno_value = random_.any_of({EINTR, EAGAIN, EIO, EIO, EIO, ENOSPC});
     fault.amount = fault.kind == FaultKind::bit_flip
@@ -151,6 +151,7 @@ class Author {
                        : alignment() * random_.below(4) + (random_.one_in(9) ? 100 : 0);
     fault.time = random_.one_in(8) ? Nanoseconds(std::chrono::seconds(60))
                                    : microseconds(random_.spread(10, 100'000));
+    if (random_.one_in(2)) step();
   }
 
   // A shorter transfer is no progress.
