@@ -29,8 +29,11 @@ class SimulatedDisk {
 
   Result<OpenFile> open(const FileSpec& spec);
   void close(int handle);
-  // The process is gone: so are its handles, and with them the files that have no name.
-  void close_all() { open_.clear(); }
+  // The process is gone: so are its locks and handles, and with them the files that have no name.
+  void close_all() {
+    open_.clear();
+    locked_.clear();
+  }
   // Bytes moved, fewer at the end of the file or of the space; or -errno.
   std::int64_t read(int handle, std::uint64_t offset, Bytes to) const;
   std::int64_t write(int handle, std::uint64_t offset, ConstBytes from);

@@ -96,6 +96,10 @@ class Drive : public IoEngine {
     if (trouble_->crashed()) return gone();
     return inner_->free_bytes(folder);
   }
+  Result<FolderLock> lock_folder(const std::filesystem::path& folder) override {
+    if (trouble_->crashed()) return gone();
+    return inner_->lock_folder(folder);
+  }
 
  private:
   static Status gone() { return Status(Code::io, "the process is gone"); }

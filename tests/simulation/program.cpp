@@ -133,12 +133,13 @@ class Author {
 
   void strike() {
     Op& op = add(OpKind::strike);
-    op.strike.files = random_.one_in(3) ? FileKind::checkpoint : FileKind::state;
+    op.strike.files = random_.one_in(4) ? FileKind::checkpoint : FileKind::state;
     Fault& fault = op.strike.fault;
     fault.direction = random_.any_of({Direction::read, Direction::write});
-    fault.kind = random_.any_of({FaultKind::error, FaultKind::error, FaultKind::short_transfer,
-                                 FaultKind::zero_progress, FaultKind::delay, FaultKind::bit_flip,
-                                 FaultKind::never_completes, FaultKind::lost_write});
+    fault.kind =
+        random_.any_of({FaultKind::error, FaultKind::error, FaultKind::error, FaultKind::error,
+                        FaultKind::short_transfer, FaultKind::zero_progress, FaultKind::delay,
+                        FaultKind::bit_flip, FaultKind::never_completes, FaultKind::lost_write});
     if (fault.kind == FaultKind::never_completes && !random_.one_in(3))
       fault.kind = FaultKind::delay;
     if (fault.kind == FaultKind::lost_write) fault.direction = Direction::write;

@@ -139,7 +139,9 @@ void Run::put(const Op& op) {
   const Event after = op.late ? filled_later(op, source) : Event();
   const Event in = stage_.engine->put_grad(tensor, ConstBytes(source), op.type, after);
   if (!takes || stage_.refusing || op.wait) {
-    stage_.judge("put_grad", stage_.engine->wait(in), if_usable(takes ? Code::ok : Code::invalid));
+    const Status how = stage_.engine->wait(in);
+    if (!in.done() && op.late && stage_.trouble->stuck()) return;  // its source does not come
+    stage_.judge("put_grad", how, if_usable(takes ? Code::ok : Code::invalid));
     return;
   }
   puts_.push_back({in, &source});
