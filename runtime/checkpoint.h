@@ -12,7 +12,7 @@
 
 namespace headrace {
 
-constexpr std::uint64_t kStagingBlocks = 4;
+constexpr std::uint64_t kStagingBlocks = 6;
 constexpr std::uint64_t kStagingBytes = kMiB;
 
 Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes extra);

@@ -163,6 +163,7 @@ struct CheckpointWriter::Save {
   Status take_empty_folder();
   Status remove_leftovers();
   Status check_space(const Manifest& plan);
+  Status make_data(bool direct);
   Status publish(Manifest manifest);
   Status replace(const fs::path& from, const fs::path& to);
   void remove_last();
@@ -186,11 +187,18 @@ Status CheckpointWriter::Save::start(const Manifest& plan) {
   HEADRACE_TRY(find_generation());
   HEADRACE_TRY(remove_leftovers());
   HEADRACE_TRY(check_space(plan));
+  return make_data(access.options.direct);
+}
+
+Status CheckpointWriter::Save::make_data(bool direct) {
   const FileSpec spec{
-      .path = data_path(), .mode = FileMode::create, .size = planned_bytes, .direct = false};
+      .path = data_path(), .mode = FileMode::create, .size = planned_bytes, .direct = direct};
   HEADRACE_ASSIGN(data, access.queue.open_file(spec));
   data_made = true;
-  return {};
+  if (data.info().alignment <= kRunAlignment) return {};
+  data = File();
+  HEADRACE_TRY(access.engine().remove(data_path()));
+  return make_data(false);
 }
 
 Result<bool> CheckpointWriter::Save::is_first() const {

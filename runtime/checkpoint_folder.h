@@ -21,6 +21,8 @@ namespace headrace {
 struct CheckpointOptions {
   Nanoseconds deadline = std::chrono::seconds(60);  // of each wait; of a sync: and 10 ns a byte
   Owner owner = Owner::nobody;                      // for IoQueue::cancel
+  bool direct = false;  // data is written in multiples of kRunAlignment, past the page cache if
+                        // that can be
 };
 
 // The queue of the drive that holds the folder, or will. Code::invalid: not even its parent exists.
@@ -39,7 +41,7 @@ class CheckpointWriter {
   // Removes what was not committed. Writes to data() must be over, unless the process is to end.
   ~CheckpointWriter();
 
-  // plan.data_bytes of zeros, to be filled. Not direct: any offset and size.
+  // plan.data_bytes of zeros, to be filled. Not direct: at any offset and size.
   const File& data() const noexcept;
   // Makes it the folder's checkpoint; once. `manifest` is the plan with checksums and steps.
   // Returns when all of it would survive a loss of power.

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "optim_cpu/convert.h"
@@ -33,6 +34,19 @@ struct SaveJob {
 
 constexpr std::uint64_t kBytesPerSync = 32 * kMiB;
 
+// Memory of a block of the file.
+struct Block {
+  Bytes memory;
+  Event* free;  // of the memory that it lies in
+};
+
+// A block on its way to be full: pieces of one shard after the other are put into it. No more than
+// three at a time, of the tensor that goes on in the next shard.
+struct OpenBlock {
+  std::size_t block = 0;
+  std::vector<Event> filled = {};
+};
+
 // Training goes on meanwhile: the save has a lane, slots and blocks of its own, and holds up a
 // change of a shard only until it has read that shard.
 struct Save {
@@ -40,43 +54,95 @@ struct Save {
   IoQueue& queue;
   const File& file;
   std::shared_ptr<SaveJob> job;
+  std::map<std::pair<std::uint32_t, Kind>, OpenBlock> open = {};
   std::vector<Event> writes = {};
   std::vector<Event> syncs = {};
   Event last_sync, next_sync;
   std::size_t synced_writes = 0;
   std::uint64_t unsynced_bytes = 0;
   std::vector<Event> all_filled = {};
+  std::span<Slot> load_slots = {};
+  std::vector<Block> blocks = {};
+  std::vector<Event> cut_free = {};  // of the blocks that a slot was cut into
   std::size_t next_block = 0;
   std::size_t next_slot = 0;
 
-  // Queues: `fill` puts the piece's values into a staging block, the block goes to the file.
+  // The engine's blocks for checkpoints. Where it can have two slots, the second one is cut into
+  // more of them: with few, the drive would wait for the lane and the lane for the drive.
+  void take_memory() {
+    load_slots = parts.save_slots();
+    for (Slot& block : parts.staging)
+      blocks.push_back({block.state.region().view().bytes(), &block.free});
+    if (load_slots.size() < 2) return;
+    Slot& slot = load_slots.back();
+    const Bytes memory = slot.state.region().view().bytes();
+    cut_free.assign(memory.size() / kStagingBytes, slot.free);
+    if (cut_free.empty()) return;
+    slot.holds.reset();
+    for (std::size_t i = 0; i < cut_free.size(); ++i)
+      blocks.push_back({memory.subspan(i * kStagingBytes, kStagingBytes), &cut_free[i]});
+    load_slots = load_slots.first(1);
+  }
+
+  std::size_t next_free_block() {
+    const auto is_open = [this](std::size_t block) {
+      return std::ranges::any_of(open,
+                                 [&](const auto& each) { return each.second.block == block; });
+    };
+    while (is_open(next_block % blocks.size())) ++next_block;
+    return next_block++ % blocks.size();
+  }
+
+  // Queues: `fill` puts the piece's values into the staging block of its place in the file.
   Event put(const CheckpointPiece& piece, std::function<void(std::span<float>)> fill,
             const Event& after) {
-    Slot& block = parts.staging[next_block++ % parts.staging.size()];
-    const Bytes bytes = block.state.region().view().bytes().first(piece.bytes());
+    const auto [at, fresh] = open.try_emplace({index_of(piece.tensor), piece.kind});
+    if (fresh) at->second.block = next_free_block();
+    const Block& block = blocks[at->second.block];
+    const std::uint64_t begin = piece.tensor_begin % kBlockElements * sizeof(float);
+    const Bytes rest = block.memory.subspan(begin);
     const Event filled =
         parts.checkpoints->run({.body =
                                     [=, shared = job] {
-                                      fill({reinterpret_cast<float*>(bytes.data()), piece.count});
-                                      shared->pass(piece, bytes);
+                                      fill({reinterpret_cast<float*>(rest.data()), piece.count});
+                                      shared->pass(piece, rest.first(piece.bytes()));
                                       return Status();
                                     },
                                 .bytes = piece.bytes(),
                                 .name = "save",
                                 .owner = parts.owner},
-                               Event::all({after, block.free}));
-    const std::uint64_t at =
-        job->entry(piece.tensor).offset(piece.kind) + piece.tensor_begin * sizeof(float);
-    const Event written =
-        queue.write(file, at, bytes, filled, {.owner = parts.owner, .name = "save"});
-    block.free = Event::all({written.over(), last_sync.over()});
-    writes.push_back(written);
-    unsynced_bytes += piece.bytes();
-    if (unsynced_bytes >= kBytesPerSync) sync();
+                               Event::all({after, *block.free}));
+    at->second.filled.push_back(filled);
+    const std::uint64_t end = piece.tensor_begin + piece.count;
+    if (end % kBlockElements == 0 || end == job->entry(piece.tensor).count)
+      write(piece, std::move(open.extract(at).mapped()), begin + piece.bytes());
     return filled;
   }
 
-  // What is written goes to the drive while the save goes on: the page cache never holds more than
+  // A whole block, or the end of its run and zeros up to where the next one begins: in whole pages,
+  // as a drive wants them.
+  void write(const CheckpointPiece& last, OpenBlock filled, std::uint64_t size) {
+    const Block& block = blocks[filled.block];
+    const Bytes bytes = block.memory.first(round_up(size, kRunAlignment));
+    const std::uint64_t end = job->entry(last.tensor).offset(last.kind) +
+                              (last.tensor_begin + last.count) * sizeof(float);
+    const Event padded = parts.checkpoints->run({.body =
+                                                     [padding = bytes.subspan(size)] {
+                                                       std::ranges::fill(padding, std::byte{0});
+                                                       return Status();
+                                                     },
+                                                 .name = "save",
+                                                 .owner = parts.owner},
+                                                Event::all(filled.filled));
+    const Event written =
+        queue.write(file, end - size, bytes, padded, {.owner = parts.owner, .name = "save"});
+    *block.free = Event::all({written.over(), last_sync.over()});
+    writes.push_back(written);
+    unsynced_bytes += bytes.size();
+    if (unsynced_bytes >= kBytesPerSync && !file.info().direct) sync();
+  }
+
+  // Where the drive can't be written to past the page cache: that never holds more than
   // kBytesPerSync three times, and the last sync of all has little left to do.
   void sync() {
     last_sync = next_sync;
@@ -89,8 +155,7 @@ struct Save {
 
   Slot& next(Shard& shard) {
     StepContext context = parts.context();
-    const std::span<Slot> slots = parts.save_slots();
-    return slot_of(shard, slots.subspan(next_slot++ % slots.size(), 1), context);
+    return slot_of(shard, load_slots.subspan(next_slot++ % load_slots.size(), 1), context);
   }
 
   void shard(Shard& shard) {
@@ -129,8 +194,10 @@ struct Save {
   }
 
   void all() {
+    take_memory();
     for (Shard& shard : parts.shards) this->shard(shard);
     for (const TensorId id : frozen_tensors(parts)) frozen(id);
+    if (!cut_free.empty()) parts.save_slots().back().free = Event::all(cut_free);
     parts.saving = Event::all({parts.saving, Event::all(all_filled)});
   }
 };
@@ -155,10 +222,10 @@ Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes 
                     plan_manifest(describe(parts, job->numbers), {extra.begin(), extra.end()}));
   }
   HEADRACE_ASSIGN(IoQueue * queue, queue_of_checkpoint(parts.platform, folder));
-  HEADRACE_ASSIGN(
-      CheckpointWriter writer,
-      CheckpointWriter::create(parts.platform, *queue, folder, job->manifest,
-                               {.deadline = parts.options.deadline, .owner = parts.owner}));
+  HEADRACE_ASSIGN(CheckpointWriter writer,
+                  CheckpointWriter::create(
+                      parts.platform, *queue, folder, job->manifest,
+                      {.deadline = parts.options.deadline, .owner = parts.owner, .direct = true}));
   Save save{parts, *queue, writer.data(), job};
   {
     std::unique_lock lock(parts.mutex);

@@ -41,10 +41,10 @@ TEST(StepBench, CountsExactlyTheBytesThatEachFormatNeeds) {
   }
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   const auto rows = by_name(*report);
-  ASSERT_EQ(rows.size(), 8u);
+  ASSERT_EQ(rows.size(), 10u);
   EXPECT_EQ(rows.at("bytes.fp32").value, 24);
   EXPECT_EQ(rows.at("bytes.split").value, 20);
-  for (const char* name : {"step.fp32", "step.split"}) {
+  for (const char* name : {"step.fp32", "step.split", "save.fp32", "save.split"}) {
     EXPECT_EQ(rows.at(name).unit, "s");
     EXPECT_EQ(rows.at(name).samples.size(), 2u);
     EXPECT_GT(rows.at(name).bound, 0);
