@@ -10,7 +10,8 @@ target_include_directories(headrace_flags INTERFACE $<BUILD_INTERFACE:${PROJECT_
 target_compile_options(headrace_flags INTERFACE -ffp-contract=off -fno-math-errno)
 
 add_library(headrace_warnings INTERFACE)
-target_compile_options(headrace_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow -Werror
+target_compile_options(headrace_warnings INTERFACE -Wall -Wextra -Wconversion -Wshadow
+                       $<$<CXX_COMPILER_ID:GNU>:-Werror>  # others warn of other things
                        -Wno-missing-field-initializers)  # designated initializers name what differs
 
 if(HEADRACE_SANITIZE)
