@@ -301,7 +301,8 @@ Status tear_down(EngineParts& parts, Nanoseconds timeout) {
   parts.mover->cancel();
   if (parts.checkpoints != nullptr) parts.checkpoints->cancel(parts.owner);
   const Event idle = parts.cpu->run({.body = {}, .name = "close"});  // behind whatever is running
-  const Event quiet = Event::all({parts.all_settled(), parts.leases->all_free(), idle}).over();
+  const Event unused = parts.leases ? parts.leases->all_free() : Event();
+  const Event quiet = Event::all({parts.all_settled(), unused, idle}).over();
   const Status how = parts.platform.wait(quiet, timeout);
   if (!quiet.done())
     for (const auto* tier : {&parts.tiers.slots, &parts.tiers.dram, &parts.tiers.hbm,

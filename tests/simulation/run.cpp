@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "tests/simulation/random.h"
 #include "tests/simulation/stage.h"
@@ -321,7 +322,7 @@ void Run::notice() {
     if (!stage_.excused())
       stage_.violate(
           fmt::format("a step failed, and nothing had happened: {}", done.status().to_string()));
-    stage_.refusing = true;
+    if (!std::exchange(stage_.refusing, true)) ++stage_.poisonings;
     return true;
   });
   std::erase_if(puts_, [&](const Put& put) {
