@@ -153,7 +153,7 @@ std::optional<Fault> Trouble::next(FileKind files, Direction direction) {
 }
 
 // What must not make a call fail: a refusal to be repeated, a short transfer, a little delay, bytes
-// of state that were read wrong once.
+// of state that were read wrong once (a second flip may strike the second reading).
 void Trouble::judge(const Strike& strike) {
   const Fault& fault = strike.fault;
   const bool writes = fault.direction == Direction::write;
@@ -164,7 +164,7 @@ void Trouble::judge(const Strike& strike) {
     soft = fault.amount >= kLeastAlignment && fault.amount % kLeastAlignment == 0;
   if (fault.kind == FaultKind::delay) soft = fault.time < deadline_ / 4;
   if (fault.kind == FaultKind::bit_flip)
-    soft = strike.files == FileKind::state && !writes && fault.times == 1;
+    soft = strike.files == FileKind::state && !writes && fault.times == 1 && ++flips_ == 1;
   hard_ += soft ? 0 : 1;
   damaged_ += damages && writes && strike.files == FileKind::checkpoint ? 1 : 0;
   stuck_ = stuck_ || fault.kind == FaultKind::never_completes ||

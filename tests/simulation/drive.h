@@ -67,6 +67,7 @@ class Trouble {
   bool crashed_ = false;
   bool stuck_ = false;
   std::uint64_t hard_ = 0;
+  std::uint64_t flips_ = 0;  // of state, as it was read
   std::uint64_t damaged_ = 0;
 };
 
