@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/checkpoint.h"
@@ -244,7 +245,9 @@ Result<std::uint64_t> Engine::state_hash() {
     HEADRACE_TRY(parts_->check_usable());
   }
   StreamingChecksum hash;
-  std::vector<float> values(kBlockElements);
+  std::uint64_t most = 0;
+  for (const Tensor& tensor : parts_->tensors.all()) most = std::max(most, tensor.spec.count);
+  std::vector<float> values(std::min(kBlockElements, most));
   for (std::uint32_t i = 0; i < parts_->tensors.size(); ++i) {
     const Tensor& tensor = parts_->tensors.all()[i];
     if (tensor.is_alias || !tensor.spec.trainable) continue;

@@ -64,6 +64,10 @@ std::vector<CommandLine> tools() {
                 {{}, "bench step --slots two", 2, {"--slots", "two"}},
                 {{}, "bench step --units 0", 2, {"--units", "0", "1 to 4096"}},
                 {{}, "bench adamw --json", 2, {"--json", "FILE"}},
+                {{}, "stress --scratch none", 2, {"--scratch", "none"}},
+                {{}, "stress --time 0", 2, {"--time", "0"}},
+                {{}, "stress --operations many", 2, {"--operations", "many"}},
+                {{}, "stress --size 1Q", 2, {"--size", "\"1Q\"", "96MiB"}},
             });
 }
 

@@ -15,6 +15,12 @@ using namespace small;
 
 using ByteVector = std::vector<std::byte>;
 
+#ifdef __SANITIZE_THREAD__
+constexpr std::uint64_t kSeeds = 60;
+#else
+constexpr std::uint64_t kSeeds = 200;
+#endif
+
 ByteVector bytes_in(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
@@ -128,7 +134,7 @@ void DamagedCheckpoint::expect_refused(std::uint64_t seed) {
 }
 
 TEST_F(DamagedCheckpoint, IsRefusedAndChangesNothing) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     ASSERT_NO_FATAL_FAILURE(expect_refused(seed));
   }
