@@ -32,6 +32,13 @@ std::unique_ptr<Engine> strayed(Platform& platform, EngineOptions options) {
   return engine;
 }
 
+// The values of the third tensor.
+Result<std::vector<float>> third_of(Engine& engine, std::uint64_t count) {
+  std::vector<float> found(count);
+  HEADRACE_TRY(engine.read(TensorId{2}, Kind::master, {0, count}, view_of(std::span(found))));
+  return found;
+}
+
 struct Stop {
   Setting setting;
   std::uint64_t shard_bytes;
@@ -105,6 +112,40 @@ TEST(Checkpoint, ASlashAtTheEndOfANewFolderChangesNothing) {
   const Status saved = engine->save(folder.path() / "new" / "");
   ASSERT_TRUE(saved.ok()) << saved.to_string();
   EXPECT_TRUE(engine->load(folder.path() / "new").ok());
+}
+
+// Tensors of many blocks of the file, cut by shards of some megabytes: with four slots one is the
+// save's to load into, one is cut into blocks.
+TEST(Checkpoint, LargeShardsPassThroughTheSlotsToo) {
+  const auto with = [](int slots, StateHome state) {
+    EngineOptions options{.state = state, .shard_bytes = 2 * kMiB + 5'000, .slots = slots};
+    if (state == StateHome::nvme) options.nvme_paths = {"/disk0"};
+    options.threads = 1;
+    return options;
+  };
+  const auto platform = Platform::simulate();
+  const auto open = [&](const EngineOptions& options) {
+    auto engine = Engine::open(*platform, options).value();
+    EXPECT_TRUE(engine->add({.name = "big", .count = 900'003}).ok());
+    EXPECT_TRUE(engine->add({.name = "norm", .count = 77, .param = ScalarType::fp32}).ok());
+    EXPECT_TRUE(engine->add({.name = "frozen", .count = 300'001, .trainable = false}).ok());
+    EXPECT_TRUE(engine->seal().ok());
+    return engine;
+  };
+  const auto from = values(900'003, 5), other = values(300'001, 6);
+  for (const int slots : {2, 4}) {
+    const auto engine = open(with(slots, StateHome::nvme));
+    for (const Kind kind : {Kind::master, Kind::exp_avg, Kind::exp_avg_sq})
+      ASSERT_TRUE(engine->write(TensorId{0}, kind, {0, 900'003}, view_of(std::span(from))).ok());
+    ASSERT_TRUE(
+        engine->write(TensorId{2}, Kind::master, {0, 300'001}, view_of(std::span(other))).ok());
+    const Status how = engine->save("/disk0/checkpoint");
+    ASSERT_TRUE(how.ok()) << how.to_string();
+    const auto there = open(with(2, StateHome::dram));
+    ASSERT_TRUE(there->load("/disk0/checkpoint").ok());
+    EXPECT_EQ(there->state_hash().value(), engine->state_hash().value()) << slots;
+    EXPECT_EQ(third_of(*there, 300'001).value(), third_of(*engine, 300'001).value());
+  }
 }
 
 TEST(Checkpoint, SavingAndLoadingAllocateNothing) {

@@ -134,19 +134,21 @@ TEST(SaveMeanwhile, AStepWaitsOnlyForWhatIsNotReadYet) {
 
 // Saves one after the other on one thread, steps on another: each checkpoint is what some step
 // left, whole.
-void expect_whole_checkpoints(const Setting& setting) {
+void expect_whole_checkpoints(const Setting& setting,
+                              const std::function<void(EngineOptions&)>& change) {
   SCOPED_TRACE(small::name_of(setting));
   constexpr int kSteps = 8;
   std::vector<std::uint64_t> expected;
   {
-    const Running calm(setting);
+    const Running calm(setting, change);
     for (int i = 0; i < kSteps; ++i) {
       expected.push_back(hash(*calm).value());
       ASSERT_TRUE(train(*calm, i, i + 1).ok());
     }
     expected.push_back(hash(*calm).value());
   }
-  const Running running(setting), other({.ground = GroundKind::posix, .place = Place::dram});
+  const Running running(setting, change),
+      other({.ground = GroundKind::posix, .place = Place::dram});
   const TemporaryFolder folder;
   Status saving, loading;
   std::vector<std::pair<std::size_t, std::uint64_t>> found;
@@ -167,9 +169,12 @@ void expect_whole_checkpoints(const Setting& setting) {
 }
 
 TEST(SaveMeanwhile, EachCheckpointIsOfOneMoment) {
-  expect_whole_checkpoints({GroundKind::posix, Place::dram, StateFormat::split});
-  expect_whole_checkpoints({GroundKind::posix, Place::nvme, StateFormat::split});
-  expect_whole_checkpoints({GroundKind::posix, Place::mixed, StateFormat::fp32});
+  const auto as_it_is = [](EngineOptions&) {};
+  expect_whole_checkpoints({GroundKind::posix, Place::dram, StateFormat::split}, as_it_is);
+  expect_whole_checkpoints({GroundKind::posix, Place::nvme, StateFormat::split}, as_it_is);
+  expect_whole_checkpoints({GroundKind::posix, Place::mixed, StateFormat::fp32}, as_it_is);
+  expect_whole_checkpoints({GroundKind::posix, Place::nvme, StateFormat::split},
+                           [](auto& o) { o.durability = Durability::reusable; });
 }
 
 }  // namespace
