@@ -73,9 +73,10 @@ Event add_params(const Shard& shard, const Slot& slot, const Event& changed,
 // Notes the checksums of a part of the slot.
 Event note_sums(const Shard& shard, const Region& part, std::uint64_t at, const Event& changed,
                 const StepContext& context) {
+  const ConstBytes bytes = part.view().bytes();  // a task may outlive the tier, not its memory
   return context.cpu.run({.body =
-                              [sums = shard.home_sums(), part, at, team = context.team] {
-                                sums->note(at, part.view().bytes(), team);
+                              [sums = shard.home_sums(), bytes, at, team = context.team] {
+                                sums->note(at, bytes, team);
                                 return Status();
                               },
                           .bytes = part.size(),

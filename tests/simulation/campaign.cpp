@@ -1,9 +1,12 @@
 #include "tests/simulation/campaign.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -55,6 +58,19 @@ class Watch {
   std::thread thread_;
 };
 
+std::atomic<std::uint64_t> current_seed{0};  // for the handler
+
+// A broken contract, or memory that is not there, ends the process: the seed is told first.
+void tell_seed(int signal) {
+  std::array<char, 80> text{};
+  const int size = std::snprintf(
+      text.data(), text.size(), "seed %llu ends the process: simulation_test --seed %llu\n",
+      static_cast<unsigned long long>(current_seed), static_cast<unsigned long long>(current_seed));
+  static_cast<void>(!write(STDERR_FILENO, text.data(), static_cast<std::size_t>(size)));
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 std::string listed(const Program& program, std::size_t failed_at) {
   std::string text;
   for (std::size_t i = 0; i < program.size(); ++i)
@@ -80,10 +96,12 @@ std::string report(const Machine& machine, const Program& program, const Outcome
 }  // namespace
 
 Campaign run_seeds(std::uint64_t first, std::uint64_t count, bool progress) {
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(signal, tell_seed);
   Watch watch;
   Campaign campaign;
   for (std::uint64_t seed = first; seed - first < count; ++seed) {
     watch.begin(seed);
+    current_seed = seed;
     const Machine machine = random_machine(seed);
     const Program program = random_program(machine);
     const Outcome outcome = run(machine, program);

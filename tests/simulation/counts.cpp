@@ -17,16 +17,18 @@ Counts& Counts::operator+=(const Counts& other) {
   strikes += other.strikes;
   refused += other.refused;
   unbuildable += other.unbuildable;
+  reopened += other.reopened;
   return *this;
 }
 
 std::string to_string(const Counts& counts) {
   return fmt::format(
       "{} seeds, {} operations: {} steps, {} skipped, {} saves, {} loads, {} faults armed, {} "
-      "crashes, {} engines poisoned, {} calls corrupt, {} illegal calls, {} machines too small",
+      "crashes, {} engines poisoned, {} calls corrupt, {} illegal calls, {} machines too small, {} "
+      "slabs taken up",
       counts.seeds, counts.operations, counts.steps, counts.skipped, counts.saves, counts.loads,
       counts.strikes, counts.crashes, counts.poisoned, counts.corrupt, counts.refused,
-      counts.unbuildable);
+      counts.unbuildable, counts.reopened);
 }
 
 }  // namespace headrace::simulation

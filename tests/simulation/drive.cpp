@@ -72,7 +72,8 @@ class Drive : public IoEngine {
   Result<OpenFile> open_file(const FileSpec& spec) override {
     if (trouble_->crashes_now()) return gone();
     HEADRACE_ASSIGN(const OpenFile open, inner_->open_file(spec));
-    kinds_[open.handle] = spec.mode == FileMode::scratch ? FileKind::state : FileKind::checkpoint;
+    const bool state = spec.mode == FileMode::scratch || spec.mode == FileMode::exclusive;
+    kinds_[open.handle] = state ? FileKind::state : FileKind::checkpoint;
     return open;
   }
   void close_file(const OpenFile& file) override { inner_->close_file(file); }
@@ -164,9 +165,10 @@ void Trouble::judge(const Strike& strike) {
     soft = fault.amount >= kLeastAlignment && fault.amount % kLeastAlignment == 0;
   if (fault.kind == FaultKind::delay) soft = fault.time < deadline_ / 4;
   if (fault.kind == FaultKind::bit_flip)
-    soft = strike.files == FileKind::state && !writes && fault.times == 1 && ++flips_ == 1;
+    soft = strike.files == FileKind::state && !writes && fault.times == 1 && ++flips_ == 1 &&
+           !reusable_;
   hard_ += soft ? 0 : 1;
-  damaged_ += damages && writes && strike.files == FileKind::checkpoint ? 1 : 0;
+  if (damages && writes) ++(strike.files == FileKind::checkpoint ? damaged_ : state_damaged_);
   stuck_ = stuck_ || fault.kind == FaultKind::never_completes ||
            (fault.kind == FaultKind::delay && !soft);
 }

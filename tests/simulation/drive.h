@@ -31,7 +31,8 @@ std::string to_string(const Strike& strike);
 class Trouble {
  public:
   // Delays beyond `deadline` make calls fail, shorter ones do not.
-  explicit Trouble(Nanoseconds deadline) : deadline_(deadline) {}
+  // What a reusable slab reads of its own when it is opened is not read again.
+  Trouble(Nanoseconds deadline, bool reusable) : deadline_(deadline), reusable_(reusable) {}
 
   void arm(const Strike& strike);
   // The process is gone at the call number `calls` from now on; 0: at once.
@@ -44,6 +45,8 @@ class Trouble {
   bool stuck() const noexcept { return stuck_; }
   // A file of a checkpoint was written with other bytes than were said.
   std::uint64_t checkpoints_damaged() const noexcept { return damaged_; }
+
+  std::uint64_t state_damaged() const noexcept { return state_damaged_; }
 
   // For drives.
   bool crashes_now();  // counts a call
@@ -61,6 +64,7 @@ class Trouble {
   void judge(const Strike& strike);
 
   const Nanoseconds deadline_;
+  const bool reusable_;
   std::vector<Armed> armed_;
   std::array<std::array<std::uint64_t, 3>, kFileKinds> seen_{};
   std::optional<std::uint64_t> calls_left_;
@@ -69,6 +73,7 @@ class Trouble {
   std::uint64_t hard_ = 0;
   std::uint64_t flips_ = 0;  // of state, as it was read
   std::uint64_t damaged_ = 0;
+  std::uint64_t state_damaged_ = 0;
 };
 
 std::unique_ptr<IoEngine> open_drive(std::unique_ptr<IoEngine> disk, Clock& clock,

@@ -93,6 +93,10 @@ void choose_engine(Random& random, Machine& machine) {
   engine.max_live_leases = static_cast<unsigned>(1 + random.below(4));
   engine.deadline = std::chrono::seconds(20);
   choose_homes(random, engine);
+  if (engine.state == StateHome::nvme && random.one_in(3)) {
+    engine.durability = Durability::reusable;
+    engine.dram_bytes = 0;
+  }
   if (random.one_in(10)) engine.nvme_alignment = random.any_of({4096U, 16'384U, 65'536U});
 }
 
@@ -124,9 +128,10 @@ std::string to_string(const Machine& machine) {
   const EngineOptions& engine = machine.engine;
   const IoQueueOptions& queue = machine.platform.queue;
   std::string text = fmt::format(
-      "state {} on {} paths, {}, params {}; dram {}, hbm {}, shards {}, {} slots, {} leases, "
+      "state {}{} on {} paths, {}, params {}; dram {}, hbm {}, shards {}, {} slots, {} leases, "
       "alignment {}; chunks {}, in flight {} and {}; disk {} and {} B/s, {} us{}\n",
-      kStates[static_cast<std::size_t>(engine.state)], engine.nvme_paths.size(),
+      kStates[static_cast<std::size_t>(engine.state)],
+      engine.durability == Durability::reusable ? ", reusable," : "", engine.nvme_paths.size(),
       engine.format == StateFormat::fp32 ? "fp32" : "split",
       kParams[static_cast<std::size_t>(engine.params)], engine.dram_bytes, engine.hbm_bytes,
       engine.shard_bytes, engine.slots, engine.max_live_leases, engine.nvme_alignment,

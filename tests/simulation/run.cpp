@@ -105,6 +105,7 @@ Outcome Run::go() {
   counts_.corrupt = stage_.corrupt;
   counts_.poisoned = stage_.poisonings;
   counts_.unbuildable = stage_.unbuildable;
+  counts_.reopened = stage_.reopened;
   return {stage_.violation, at, counts_};
 }
 
@@ -178,6 +179,7 @@ void Run::step(const Op& op) {
   if (verdict.applied) ++counts_.steps;
   if (any && !verdict.applied) ++counts_.skipped;
   stage_.steps.push_back(report->done);
+  if (verdict.applied) stage_.note_change(report->done);
   if (op.wait) settle();
 }
 
@@ -281,10 +283,12 @@ void Run::write(const Op& op) {
   const bool legal = !frozen_moment(op) && !leased(stage_.reference.root(tensor));
   const Status how = stage_.engine->write(tensor, op.what, op.range, ConstBytes(values));
   const bool refused = how.code() == Code::invalid;
-  if (stage_.judge("write", how, if_usable(legal ? Code::ok : Code::invalid)))
-    stage_.reference.write(tensor, op.what, op.range, values);
-  else if (!refused && !stage_.trouble->crashed())
-    stage_.refusing = true;  // it may be half done
+  const bool done = stage_.judge("write", how, if_usable(legal ? Code::ok : Code::invalid));
+  if (!done && (!legal || refused)) return;
+  if (!done && stage_.refusing && how.code() == Code::poisoned) return;
+  stage_.reference.write(tensor, op.what, op.range, values);
+  stage_.note_change(done ? Event() : Event::failed(how.ok() ? Status(Code::io, "crash") : how));
+  if (!done && !stage_.trouble->crashed()) stage_.refusing = true;  // it may be half done
 }
 
 void Run::hash(const Op&) {

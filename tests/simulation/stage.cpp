@@ -14,6 +14,8 @@ std::filesystem::path checkpoint_folder(std::uint64_t number) {
   return fmt::format("/disk0/checkpoint{}", number);
 }
 
+bool reusable(const Machine& machine) { return machine.engine.durability == Durability::reusable; }
+
 bool is_out_of_room(Code code) { return code == Code::out_of_memory || code == Code::out_of_space; }
 
 }  // namespace
@@ -58,7 +60,8 @@ std::uint64_t Stage::held_bytes() const {
 }
 
 void Stage::open_platform() {
-  trouble = std::make_shared<Trouble>(machine.engine.deadline);
+  slab_damaged_ = slab_damaged_ || (trouble && trouble->state_damaged() > 0);
+  trouble = std::make_shared<Trouble>(machine.engine.deadline, reusable(machine));
   forgiven = 0;
   abandoned = false;
   SimulationOptions options = machine.platform;
@@ -84,7 +87,7 @@ void Stage::open_engine() {
   const Status built = build();
   if (built.ok()) return restore();
   finished = true;
-  if (trouble->crashed()) return;
+  if (trouble->crashed() || slab_excused()) return;
   if (!is_out_of_room(built.code()) || !(machine.tight || abandoned)) {
     if (!excused()) violate(fmt::format("no engine: {}", built.to_string()));
     return;
@@ -104,7 +107,61 @@ bool Stage::checkpoint_damaged() const {
   return std::ranges::any_of(saved_, [](const Saved& saved) { return saved.damaged; });
 }
 
+// Its owner could not be closed, it was never whole, or a fault has damaged it.
+bool Stage::slab_excused() const {
+  return reusable(machine) &&
+         (abandoned || changes_.empty() || slab_damaged_ || trouble->state_damaged() > 0);
+}
+
+void Stage::note_change(const Event& done) {
+  if (!reusable(machine)) return;
+  changes_.push_back({reference, done});
+  changes_.back().state.drop_gradients();
+  while (changes_.size() > 1 && changes_[1].done.done() && changes_[1].done.status().ok())
+    changes_.pop_front();
+}
+
+bool Stage::is_as_reference() {
+  for (std::uint32_t t = 0; t < machine.tensors.size(); ++t) {
+    const TensorSpec& spec = machine.tensors[t];
+    if (spec.alias_of) continue;
+    for (const Kind kind : {Kind::master, Kind::exp_avg, Kind::exp_avg_sq, Kind::param}) {
+      if (!spec.trainable && kind != Kind::master && kind != Kind::param) continue;
+      const auto expected = reference.read(TensorId{t}, kind, {0, spec.count});
+      auto& found = keep(std::vector<std::byte>(expected.size()));
+      if (!engine->read(TensorId{t}, kind, {0, spec.count}, MemView(Bytes(found))).ok() ||
+          found != expected)
+        return false;
+    }
+    if (engine->steps_of(TensorId{t}).value() != reference.steps_of(TensorId{t})) return false;
+  }
+  return true;
+}
+
+bool Stage::take_up() {
+  if (!engine->stats().reopened) {
+    const bool any =
+        std::ranges::any_of(machine.tensors, [](const TensorSpec& spec) { return spec.count > 0; });
+    if (any && !changes_.empty() && !slab_damaged_) violate("a reusable slab was not taken up");
+    return false;
+  }
+  ++reopened;
+  if (changes_.empty()) changes_.push_back({Reference(machine.tensors), Event()});
+  for (; !changes_.empty(); changes_.pop_back()) {
+    reference = changes_.back().state;
+    if (!is_as_reference()) continue;
+    reference.drop_gradients();
+    changes_ = {{reference, Event()}};
+    return true;
+  }
+  finished = true;
+  if (!trouble->crashed() && !excused() && !slab_damaged_)
+    violate("a reusable slab gave back a state that is none of those it may");
+  return true;
+}
+
 void Stage::restore() {
+  if (reusable(machine) && take_up()) return;
   if (!saved_.empty() && load()) return;
   if (ended() || trouble->crashed()) return;
   if (!saved_.empty()) ++folders_;  // none there, or it cannot be read
@@ -118,12 +175,16 @@ void Stage::restore() {
 
 Status Stage::write_first_weights() {
   reference = Reference(machine.tensors);
+  note_change({});
   for (std::uint32_t t = 0; t < machine.tensors.size(); ++t) {
     const TensorSpec& spec = machine.tensors[t];
     if (spec.alias_of) continue;
     const auto& weights = keep(random_elements(spec.count, ScalarType::fp32, machine.seed + t));
-    HEADRACE_TRY(engine->write(TensorId{t}, Kind::master, {0, spec.count}, ConstBytes(weights)));
-    reference.write(TensorId{t}, Kind::master, {0, spec.count}, weights);
+    const Range all{0, spec.count};
+    const Status how = engine->write(TensorId{t}, Kind::master, all, ConstBytes(weights));
+    reference.write(TensorId{t}, Kind::master, all, weights);
+    note_change(how.ok() ? Event() : Event::failed(how));
+    HEADRACE_TRY(how);
   }
   return {};
 }
@@ -163,6 +224,10 @@ bool Stage::save() {
 bool Stage::load() {
   const std::uint64_t struck = trouble->hard();
   const Result<std::vector<std::byte>> loaded = engine->load(checkpoint_folder(folders_));
+  const bool may_be_done = !loaded.ok() && loaded.status().code() == Code::poisoned;
+  if (reusable(machine) && (may_be_done || trouble->crashed()))
+    for (const Saved& saved : saved_)
+      changes_.push_back({saved.state, Event::failed(Status(Code::io, "perhaps"))});
   if (trouble->crashed()) return false;
   if (!loaded.ok()) {
     const Status how = loaded.status();
@@ -187,6 +252,7 @@ bool Stage::load() {
   refusing = false;
   steps.clear();
   if (!trouble->stuck()) forgiven = struck;
+  note_change({});
   return true;
 }
 

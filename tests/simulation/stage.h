@@ -46,6 +46,9 @@ class Stage {
   // what was asked.
   bool judge(const char* call, const Status& how, Code legal);
 
+  // What a change has made of the state, when `done` is over well: a reusable slab may give any of
+  // these back, from the last one that is known to be over on.
+  void note_change(const Event& done);
   bool save();
   bool load();
   void check_everything();
@@ -59,7 +62,7 @@ class Stage {
   bool refusing = false;   // poisoned: every call must say so
   bool abandoned = false;  // an engine could not be closed: its memory is not given back
   std::uint64_t forgiven = 0;
-  std::uint64_t corrupt = 0, poisonings = 0, unbuildable = 0;
+  std::uint64_t corrupt = 0, poisonings = 0, unbuildable = 0, reopened = 0;
   std::deque<std::vector<std::byte>> kept;
   std::shared_ptr<Trouble> trouble;
   std::unique_ptr<Platform> platform;
@@ -73,12 +76,21 @@ class Stage {
   Status build();
   Status write_first_weights();
   void restore();
+  bool take_up();  // what a slab has kept; false: there was none
+  bool is_as_reference();
+  bool slab_excused() const;
   bool checkpoint_damaged() const;
 
   const std::shared_ptr<SimulatedDisk> disk_;
   std::uint64_t platforms_ = 0;
   std::uint64_t folders_ = 0;  // where checkpoints go: a new one when one was damaged
   std::uint64_t last_id_ = 0;
+  struct Change {
+    Reference state;
+    Event done;
+  };
+  std::deque<Change> changes_;  // of a reusable slab
+  bool slab_damaged_ = false;   // its files were written with other bytes than were said
   std::vector<Saved> saved_;
   bool none_saved_ = true;  // the folder may hold none
 };
