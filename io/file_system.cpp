@@ -158,7 +158,9 @@ void set_access(const FileSpec& spec, OpenFile& open) {
   open.alignment = std::max({1U, open.direct ? asked : 1U, spec.alignment});
 }
 
+// One that has no size, as ramfs, does not say.
 std::uint64_t available(const struct statvfs& facts) {
+  if (facts.f_blocks == 0) return std::numeric_limits<off_t>::max();
   return std::uint64_t{facts.f_bavail} * facts.f_frsize;
 }
 

@@ -64,7 +64,7 @@ class HostStream final : public Stream {
   HostStream(std::unique_ptr<Lane> lane, const HiddenMemory* hidden)
       : hidden_(hidden), lane_(std::move(lane)) {}
 
-  void cancel() override { lane_->cancel(Owner::nobody); }
+  void cancel() override { static_cast<void>(lane_->cancel(Owner::nobody)); }
   Usage usage() const override { return lane_->usage(); }
 
  private:

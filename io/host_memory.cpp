@@ -138,6 +138,7 @@ Result<HiddenPages> map_twice(int file, std::size_t size) {
     return name.status();
   }
   madvise(name->data(), length, MADV_DONTFORK);
+  madvise(name->data(), length, MADV_DONTDUMP);  // a dump reads what the process itself may not
   return HiddenPages{name->data(), bytes.first(size)};
 }
 

@@ -102,6 +102,7 @@ class IoEngine {
 struct UringOptions {
   unsigned entries = 256;
   bool register_buffers = true;  // always tried, never required
+  int without = -1;              // an operation (IORING_OP_...) that counts as missing: for tests
 };
 Result<std::unique_ptr<IoEngine>> uring_engine(UringOptions options = {});
 

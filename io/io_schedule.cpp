@@ -136,13 +136,16 @@ void IoSchedule::shorten(std::uint64_t slot, std::size_t moved) {
   Chunk& chunk = chunks_[slot];
   Transfer& transfer = chunk.transfer;
   const std::string& name = chunk.request->file.info().name;
-  if (moved == 0 && transfer.direction == Direction::read)
-    return fail(slot, Status(Code::corrupt, fmt::format("{} ends at {}, {} bytes before what was "
-                                                        "to be read",
-                                                        name, transfer.offset, transfer.size)));
   const std::size_t advance = round_down(moved, alignment_of(chunk.request->file));
   chunk.without_progress = advance == 0 ? chunk.without_progress + 1 : 0;
   chunk.refused = 0;
+  // A part of a block, and again: only the end of a file does that.
+  const bool no_more = moved == 0 || chunk.without_progress == kMostWithoutProgress;
+  if (no_more && transfer.direction == Direction::read)
+    return fail(slot, Status(Code::corrupt,
+                             fmt::format("{} ends at {}, {} bytes before what was to be read: it "
+                                         "was truncated, or is not the file that was written",
+                                         name, transfer.offset + moved, transfer.size - moved)));
   if (chunk.without_progress == kMostWithoutProgress)
     return fail(slot, Status(Code::io, fmt::format("{} of {} at {}, {} bytes: {} moved, twice",
                                                    name_of(transfer.direction), name,

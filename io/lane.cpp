@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "io/check.h"
 
@@ -44,34 +45,49 @@ Lane::~Lane() {
   if (thread_.joinable()) thread_.join();
   if (started_) finish();
   inbox_->close();
-  for (Item& item : std::exchange(items_, {})) {
-    item.task.body = nullptr;
-    item.source.complete(Status(Code::cancelled, fmt::format("lane {} is gone", *name_)));
-  }
+  aside_[Owner::nobody].insert(aside_[Owner::nobody].end(), std::move_iterator(line_.begin()),
+                               std::move_iterator(line_.end()));
+  for (auto& [owner, line] : std::exchange(aside_, {}))
+    for (Item& item : line) {
+      item.task.body = nullptr;
+      item.source.complete(Status(Code::cancelled, fmt::format("lane {} is gone", *name_)));
+    }
 }
 
 Event Lane::run(Task task, Event after) {
   const EventSource source(name_);
   {
     const std::lock_guard lock(mutex_);
-    items_.push_back({next_id_++, std::move(task), std::move(after), source, now()});
-    if (items_.size() > 1) return source.event();  // the lane looks again after the front one
-    if (manual_ && !started_) watch_front();
+    const auto aside = aside_.find(task.owner);
+    Line& line = aside == aside_.end() ? line_ : aside->second;
+    line.push_back({next_id_++, std::move(task), std::move(after), source, now()});
+    if (line.size() > 1) return source.event();  // the lane looks again after the front one
+    if (manual_ && !started_) watch_fronts();
   }
   inbox_->post(kNewWork);
   return source.event();
 }
 
-void Lane::cancel(Owner owner) {
+Event Lane::cancel(Owner owner) {
   std::vector<std::function<Status()>> bodies;  // destroyed without the mutex
-  const std::lock_guard lock(mutex_);
-  for (Item& item : items_) {
-    if (item.task.owner != owner) continue;
-    bodies.push_back(std::exchange(item.task.body, nullptr));
-    item.task.bytes = 0;
-    item.task.at_least = Nanoseconds(0);
-    item.cancelled = true;
+  const EventSource last(name_);
+  {
+    const std::lock_guard lock(mutex_);
+    Line& aside = aside_[owner];
+    const auto mine = std::stable_partition(
+        line_.begin(), line_.end(), [owner](const Item& item) { return item.task.owner != owner; });
+    std::move(mine, line_.end(), std::back_inserter(aside));
+    line_.erase(mine, line_.end());
+    for (Item& item : aside) {
+      bodies.push_back(std::exchange(item.task.body, nullptr));
+      item.task.bytes = 0;
+      item.task.at_least = Nanoseconds(0);
+      item.cancelled = true;
+    }
+    aside.push_back({next_id_++, Task{.name = "cancel", .owner = owner}, {}, last, now()});
   }
+  inbox_->post(kNewWork);
+  return last.event();
 }
 
 Usage Lane::usage() const {
@@ -85,12 +101,14 @@ std::string Lane::describe() const {
   if (runs_ != nullptr)
     text = fmt::format("runs '{}' for {:.3f} s", runs_,
                        std::chrono::duration<double>(now() - runs_since_).count());
-  if (!items_.empty()) {
-    const Item& front = items_.front();
-    const std::string after = front.after.waits_for();
-    text += fmt::format("{}{} queued, front '{}' waits for {}", text.empty() ? "" : "; ",
-                        items_.size(), front.task.name, after.empty() ? "its turn" : after);
-  }
+  const auto add = [&text](const Line& line, std::string_view what) {
+    if (line.empty()) return;
+    const std::string after = line.front().after.waits_for();
+    text += fmt::format("{}{} {}, front '{}' waits for {}", text.empty() ? "" : "; ", line.size(),
+                        what, line.front().task.name, after.empty() ? "its turn" : after);
+  };
+  add(line_, "queued");
+  for (const auto& [owner, line] : aside_) add(line, "cancelled");
   return text.empty() ? text : fmt::format("lane {}: {}", *name_, text);
 }
 
@@ -103,26 +121,61 @@ Nanoseconds Lane::cost(const Task& task) const {
   return std::max(task.at_least, Nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
 }
 
-// Notes what the task that is in front now waits for, and since when.
-void Lane::watch_front() {
-  if (items_.empty() || watched_ == items_.front().id) return;
-  const Item& front = items_.front();
-  watched_ = front.id;
-  watched_since_ = now();
-  // A manual lane is looked at whenever something may have changed.
-  open_ = manual_ ? 0 : front.after.notify(inbox_, front.id);
-  watched_for_ = front.after.waits_for();
+void Lane::watch_fronts() {
+  if (!line_.empty()) watch(line_.front());
+  for (auto& [owner, line] : aside_) watch(line.front());
 }
 
-Lane::Item Lane::pop_front() {
-  if (!watched_for_.empty()) {
-    const Nanoseconds waited = now() - watched_since_;
+// Notes what the task that is in front now waits for, and since when.
+void Lane::watch(Item& front) {
+  if (std::exchange(front.watched, true)) return;
+  front.watched_since = now();
+  // A manual lane is looked at whenever something may have changed.
+  front.open = manual_ ? 0 : front.after.notify(inbox_, front.id);
+  front.watched_for = front.after.waits_for();
+}
+
+void Lane::count_down(const std::vector<std::uint64_t>& tokens) {
+  const std::lock_guard lock(mutex_);
+  const auto count = [&tokens](Line& line) {
+    if (line.empty()) return;
+    Item& front = line.front();
+    if (front.watched) front.open -= static_cast<std::size_t>(std::ranges::count(tokens, front.id));
+  };
+  count(line_);
+  for (auto& [owner, line] : aside_) count(line);
+}
+
+bool Lane::ready(const Line& line) const {
+  if (line.empty()) return false;
+  const Item& front = line.front();
+  return manual_ ? front.after.done() : front.watched && front.open == 0;
+}
+
+bool Lane::any_ready() const {
+  return ready(line_) ||
+         std::ranges::any_of(aside_, [this](const auto& entry) { return ready(entry.second); });
+}
+
+// What was cancelled first: it takes no time.
+Lane::Item Lane::pop_ready() {
+  const auto aside =
+      std::ranges::find_if(aside_, [this](const auto& entry) { return ready(entry.second); });
+  if (aside == aside_.end()) return pop(line_);
+  Item item = pop(aside->second);
+  if (aside->second.empty()) aside_.erase(aside);
+  return item;
+}
+
+Lane::Item Lane::pop(Line& line) {
+  Item item = std::move(line.front());
+  line.pop_front();
+  if (&line == &line_ && !item.watched_for.empty()) {
+    const Nanoseconds waited = now() - item.watched_since;
     usage_.stalled += waited;
-    usage_.waited_for[std::exchange(watched_for_, {})] += waited;
-    items_.front().since = now();
+    usage_.waited_for[std::move(item.watched_for)] += waited;
+    item.since = now();
   }
-  Item item = std::move(items_.front());
-  items_.pop_front();
   runs_ = item.task.name;
   runs_since_ = now();
   return item;
@@ -133,12 +186,12 @@ std::optional<Lane::Item> Lane::next() {
     {
       const std::lock_guard lock(mutex_);
       if (closing_) return std::nullopt;
-      watch_front();
-      if (!items_.empty() && open_ == 0) return pop_front();
+      watch_fronts();
+      if (any_ready()) return pop_ready();
     }
     inbox_->wait_until(kForever);
     inbox_->take(tokens);
-    for (const std::uint64_t token : tokens) open_ -= token == watched_ ? 1 : 0;
+    count_down(tokens);
   }
 }
 
@@ -181,14 +234,14 @@ void Lane::end(Item& item, Nanoseconds begin, Nanoseconds end, Status how) {
 
 bool Lane::can_start() const {
   const std::lock_guard lock(mutex_);
-  return !started_ && !items_.empty() && items_.front().after.done();
+  return !started_ && any_ready();
 }
 
 void Lane::start(bool run_now) {
   HEADRACE_CHECK(can_start());
   {
     const std::lock_guard lock(mutex_);
-    started_ = pop_front();
+    started_ = pop_ready();
   }
   started_at_ = now();
   const bool skipped = !started_->after.status().ok();
@@ -206,7 +259,7 @@ void Lane::finish() {
   Status how = started_how_ ? std::move(*started_how_) : perform(item);
   {
     const std::lock_guard lock(mutex_);
-    watch_front();
+    watch_fronts();
   }
   end(item, started_at_, std::max(started_at_, now()), std::move(how));
 }

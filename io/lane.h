@@ -2,8 +2,9 @@
 //
 // run() may be called from any thread and never blocks. A task computes and returns; it never waits
 // and never queues work that it then waits for. If what it follows failed, it is skipped and ends
-// with the same Status. The lane must outlive nobody: destroying it ends what has not started with
-// Code::cancelled, and joins after the running task.
+// with the same Status. Only cancelled work steps aside: it does not hold up what others queued
+// behind it, however long what it follows takes. The lane must outlive nobody: destroying it ends
+// what has not started with Code::cancelled, and joins after the running task.
 //
 // A manual lane has no thread: the simulated platform steps it in virtual time.
 #pragma once
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -59,9 +61,10 @@ class Lane {
 
   // `bytes` of the task count as written in the lane's usage.
   Event run(Task task, Event after = {});
-  // What `owner` has queued and what has not started ends with Code::cancelled: when its turn
-  // comes, since what it follows may use its memory until then.
-  void cancel(Owner owner);
+  // What `owner` has queued and what has not started ends with Code::cancelled, in order and not
+  // before what it follows is over, as that may use its memory until then. What `owner` queues
+  // later comes after it. The event: all that `owner` queued before, started or not, has ended.
+  Event cancel(Owner owner);
   const std::string& name() const noexcept { return *name_; }
   Usage usage() const;
   // "lane optimizer: runs 'update' for 0.200 s; 3 queued, front 'update' waits for nvme0" ("" when
@@ -82,13 +85,24 @@ class Lane {
     EventSource source;
     Nanoseconds since;  // when it was queued; of one that was waited for, when it was ready
     bool cancelled = false;
+    // Set when it comes to the front of its line, and is watched.
+    bool watched = false;
+    std::size_t open = 0;          // how many operations that it follows are open
+    Nanoseconds watched_since{0};  // and since when it waits
+    std::string watched_for;       // "": it does not have to
   };
+  using Line = std::deque<Item>;
   Lane(LaneOptions options, bool manual);
   Nanoseconds now() const;
   void loop();
   std::optional<Item> next();  // blocks; none: the lane is closing
-  void watch_front();          // mutex_ held
-  Item pop_front();            // mutex_ held
+  void watch_fronts();         // mutex_ held
+  void watch(Item& front);     // mutex_ held
+  void count_down(const std::vector<std::uint64_t>& tokens);
+  bool ready(const Line& line) const;
+  bool any_ready() const;  // mutex_ held
+  Item pop_ready();        // mutex_ held
+  Item pop(Line& line);    // mutex_ held
   Status perform(Item& item);
   Nanoseconds cost(const Task& task) const;
   void end(Item& item, Nanoseconds begin, Nanoseconds end, Status how);
@@ -98,17 +112,14 @@ class Lane {
   const std::shared_ptr<const std::string> name_;
   const std::shared_ptr<Inbox> inbox_;
   mutable std::mutex mutex_;
-  std::deque<Item> items_;      // guarded by mutex_
-  std::uint64_t next_id_ = 1;   // guarded by mutex_
-  bool closing_ = false;        // guarded by mutex_
-  const char* runs_ = nullptr;  // guarded by mutex_; the running task's name
-  Nanoseconds runs_since_{0};   // guarded by mutex_
-  Usage usage_;                 // guarded by mutex_
+  Line line_;                    // guarded by mutex_
+  std::map<Owner, Line> aside_;  // guarded by mutex_; of owners with cancelled work, while any is
+  std::uint64_t next_id_ = 1;    // guarded by mutex_
+  bool closing_ = false;         // guarded by mutex_
+  const char* runs_ = nullptr;   // guarded by mutex_; the running task's name
+  Nanoseconds runs_since_{0};    // guarded by mutex_
+  Usage usage_;                  // guarded by mutex_
   // touched only by the lane's thread, or by the thread that steps
-  std::uint64_t watched_ = 0;  // id of the front task whose `after` was asked to notify
-  std::size_t open_ = 0;       // and how many of its operations are open
-  Nanoseconds watched_since_{0};
-  std::string watched_for_;  // "": it did not have to wait
   Nanoseconds busy_until_{0};
   std::optional<Item> started_;
   std::optional<Status> started_how_;  // the started body's result, once it has run

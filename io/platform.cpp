@@ -1,6 +1,7 @@
 #include "io/platform.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
@@ -52,11 +53,13 @@ struct Platform::State {
   Result<IoQueue*> open_queue(std::uint64_t drive);
   Lane& lane_of_copies(std::unique_ptr<Lane>& lane, const char* name);
 
+  const pid_t process = ::getpid();
   Clock clock;
   std::unique_ptr<Trace> trace;
   const std::shared_ptr<LaneList> lanes = std::make_shared<LaneList>();
   IoQueueOptions queue;
   std::string boot_id;            // of a simulated one
+  SystemRoots system;
   std::uint64_t update_rate = 0;  // bytes per second; 0: as fast as it goes
   std::uint64_t copy_rate = 0;
   std::function<void(std::string_view)> on_message;
@@ -108,12 +111,16 @@ Result<IoQueue*> Platform::State::open_queue(std::uint64_t drive) {
 }
 
 Platform::Platform(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Platform::~Platform() = default;
+Platform::~Platform() {
+  if (!check_process().ok())
+    static_cast<void>(state_.release());  // threads that are not here cannot be joined
+}
 
 Result<std::unique_ptr<Platform>> Platform::open(PlatformOptions options) {
   auto state = std::make_unique<State>(Clock::Kind::real, options.trace);
   state->queue = options.queue;
   state->on_message = options.on_message;
+  if (options.system) state->system = *options.system;
   state->world = real_world(options, state->parts());
   state->open_device(std::move(options.device));
   return std::unique_ptr<Platform>(new Platform(std::move(state)));
@@ -171,6 +178,7 @@ Lane& Platform::checkpoint_lane() {
 }
 
 Result<IoQueue*> Platform::queue_for(const std::filesystem::path& folder) {
+  HEADRACE_TRY(check_process());
   HEADRACE_ASSIGN(const std::uint64_t drive, state_->world->drive_of(folder));
   const std::lock_guard opening(state_->opening);
   {
@@ -188,12 +196,31 @@ std::string Platform::boot_id() const {
   return id;
 }
 
+MemoryLeft Platform::memory_left() const {
+  const MemoryUse use = state_->device->use(Home::host);
+  if (simulated()) return {use.capacity - use.used, "the simulated machine"};
+  const std::uint64_t left = available_memory_bytes(state_->system);
+  const auto cgroup = cgroup_memory(state_->system);
+  return {left, cgroup && cgroup->left_bytes == left ? cgroup->set_by : "the machine"};
+}
+
 Owner Platform::new_owner() {
   const std::lock_guard lock(state_->mutex);
   return Owner{++state_->last_owner};
 }
 
+Status Platform::check_process() const {
+  const pid_t here = ::getpid();
+  if (simulated() || here == state_->process) return {};
+  return Status(Code::invalid,
+                fmt::format("opened in process {}, and this is process {}, a fork, which has none "
+                            "of its threads and memory: open a platform and an engine of its own "
+                            "here, or fork before they are opened",
+                            state_->process, here));
+}
+
 Status Platform::wait(const Event& event, Nanoseconds timeout) {
+  HEADRACE_TRY(check_process());
   if (event.done()) return event.status();
   const Status how = state_->world->wait(event, timeout);
   if (event.done()) return event.status();
@@ -201,6 +228,7 @@ Status Platform::wait(const Event& event, Nanoseconds timeout) {
 }
 
 std::string Platform::describe() const {
+  if (const Status here = check_process(); !here.ok()) return here.to_string();
   std::string text;
   const auto add = [&text](const std::string& line) {
     if (!line.empty()) text += (text.empty() ? "" : "\n") + line;
@@ -213,6 +241,7 @@ std::string Platform::describe() const {
 
 std::vector<Usage> Platform::usage() const {
   std::vector<Usage> usages;
+  if (!check_process().ok()) return usages;
   state_->lanes->each([&](Lane& lane) { usages.push_back(lane.usage()); });
   const std::lock_guard lock(state_->mutex);
   for (const auto& [drive, queue] : state_->queues) usages.push_back(queue->usage());

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "io/event.h"
 #include "io/io_queue.h"
 #include "io/lane.h"
+#include "io/limits.h"
 #include "io/trace.h"
 
 namespace headrace {
@@ -33,9 +35,11 @@ enum class IoBackend : std::uint8_t { automatic, uring, posix };  // automatic: 
 
 struct PlatformOptions {
   IoBackend io = IoBackend::automatic;
+  UringOptions uring;
   IoQueueOptions queue;       // name, clock and trace are the platform's
   EngineWrapper wrap_engine;  // e.g. faulty_engine or rate_limited_engine around the real one
   HostDeviceOptions device;   // make_lane and on_message are the platform's
+  std::optional<SystemRoots> system;  // where the limits of memory are read; none: this machine's
   bool trace = false;
   std::function<void(std::string_view)> on_message;  // warnings, each once; from any thread
 };
@@ -63,6 +67,13 @@ struct SimulationOptions {
   bool trace = false;
 };
 
+// Memory that can be had now, and what sets the limit: a file of the cgroup's, the machine, or the
+// budget of a simulated platform.
+struct MemoryLeft {
+  std::uint64_t bytes = 0;
+  std::string set_by;
+};
+
 class Platform {
  public:
   static Result<std::unique_ptr<Platform>> open(PlatformOptions options = {});
@@ -85,6 +96,8 @@ class Platform {
   Result<IoQueue*> queue_for(const std::filesystem::path& folder);
   // Of the machine's running kernel: another one after each start. Simulated: as the options say.
   std::string boot_id() const;
+  // Of the host; a host device's own memory lies there too. Read afresh.
+  MemoryLeft memory_left() const;
   // A number that no other engine on this platform has.
   Owner new_owner();
 
@@ -92,6 +105,9 @@ class Platform {
   // time when simulated), with a report of every queue. Simulated: when nothing can run, a deadlock
   // is Code::timeout too, at once, saying so.
   Status wait(const Event& event, Nanoseconds timeout);
+  // Code::invalid, naming both, in another process than the one that opened a real platform: a fork
+  // has none of its threads. Nothing may be waited for there, and its destructor frees nothing.
+  Status check_process() const;
   // What each queue has and waits for, a line each.
   std::string describe() const;
   std::vector<Usage> usage() const;

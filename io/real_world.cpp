@@ -13,7 +13,10 @@ namespace {
 class RealWorld : public World {
  public:
   RealWorld(const PlatformOptions& options, WorldParts parts)
-      : backend_(options.io), wrap_engine_(options.wrap_engine), parts_(std::move(parts)) {}
+      : backend_(options.io),
+        uring_(options.uring),
+        wrap_engine_(options.wrap_engine),
+        parts_(std::move(parts)) {}
 
   std::unique_ptr<Lane> make_lane(LaneOptions options) override {
     std::unique_ptr<Lane> lane = Lane::threaded(complete(std::move(options), parts_));
@@ -58,7 +61,7 @@ class RealWorld : public World {
 
  private:
   Result<std::unique_ptr<IoQueue>> open_uring(IoQueueOptions options) {
-    HEADRACE_ASSIGN(std::unique_ptr<IoEngine> engine, uring_engine());
+    HEADRACE_ASSIGN(std::unique_ptr<IoEngine> engine, uring_engine(uring_));
     return open_on(std::move(engine), std::move(options));
   }
 
@@ -69,6 +72,7 @@ class RealWorld : public World {
   }
 
   const IoBackend backend_;
+  const UringOptions uring_;
   const EngineWrapper wrap_engine_;
   const WorldParts parts_;
 };

@@ -16,6 +16,7 @@
 #include <map>
 #include <mutex>
 #include <tuple>
+#include <utility>
 
 #include "io/io_engine.h"
 #include "io/wake.h"
@@ -75,13 +76,14 @@ void restrict_ring(const io_uring& ring) {
             allowed.size());
 }
 
-Status check_opcodes(io_uring& ring) {
+Status check_opcodes(io_uring& ring, int without) {
   std::vector<io_uring_probe> probe(1 + 256 * sizeof(io_uring_probe_op) / sizeof(io_uring_probe));
   const int error = io_uring_register_probe(&ring, probe.data(), 256);
   if (error < 0) return refused(-error, "io_uring_register");
-  const bool all = std::ranges::all_of(
-      kOpcodes, [&](auto opcode) { return io_uring_opcode_supported(probe.data(), opcode) != 0; });
-  return all ? Status() : refused(EOPNOTSUPP, "it lacks an operation that is needed");
+  for (const auto opcode : kOpcodes)
+    if (opcode == without || io_uring_opcode_supported(probe.data(), opcode) == 0)
+      return refused(EOPNOTSUPP, fmt::format("it lacks operation {}", static_cast<int>(opcode)));
+  return {};
 }
 
 struct Granted {
@@ -90,12 +92,13 @@ struct Granted {
   bool files = false;
 };
 
-Status set_up(io_uring& ring, bool want_buffers, Granted& granted) {
+Status set_up(io_uring& ring, const UringOptions& want, Granted& granted) {
   if ((ring.features & IORING_FEAT_EXT_ARG) == 0)
     return refused(EOPNOTSUPP, "waiting with a time limit needs Linux 5.11");
-  HEADRACE_TRY(check_opcodes(ring));
+  HEADRACE_TRY(check_opcodes(ring, want.without));
   granted.entries = ring.sq.ring_entries;
-  granted.buffers = want_buffers && io_uring_register_buffers_sparse(&ring, kBufferSlots) == 0;
+  granted.buffers =
+      want.register_buffers && io_uring_register_buffers_sparse(&ring, kBufferSlots) == 0;
   granted.files = io_uring_register_files_sparse(&ring, kFileSlots) == 0;
   restrict_ring(ring);
   if (::syscall(SYS_io_uring_register, ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0) < 0)
@@ -120,7 +123,7 @@ Status make_ring(const UringOptions& options, io_uring& ring, Granted& granted) 
     if (error != -EINVAL) break;
   }
   if (error < 0) return refused(-error, "io_uring_setup");
-  const Status how = set_up(ring, options.register_buffers, granted);
+  const Status how = set_up(ring, options, granted);
   if (!how.ok()) free_ring(ring, granted);
   return how;
 }
@@ -165,11 +168,10 @@ class UringEngine final : public IoEngine {
   int wake_fd_ = -1;
   // touched only by the driver
   io_uring ring_{};
-  bool running_ = false;
-  bool watching_ = false;                 // a poll of wake_fd_ is in the ring
-  std::vector<Slot> slots_;               // as many as there are entries
-  std::vector<unsigned> free_;            // indices of slots_
-  std::map<std::byte*, Buffer> buffers_;  // registered ranges, by where they begin
+  bool running_ = false, watching_ = false;  // watching_: a poll of wake_fd_ is in the ring
+  std::vector<Slot> slots_;                  // as many as there are entries
+  std::vector<unsigned> free_;               // indices of slots_
+  std::map<std::byte*, Buffer> buffers_;     // registered ranges, by where they begin
   std::vector<unsigned> free_buffers_, free_files_;
   std::atomic<bool> has_buffers_{false};  // for describe()
   std::mutex files_mutex_;
@@ -208,8 +210,7 @@ bool UringEngine::stop(Nanoseconds at_most) {
   free_ring(ring_, granted_);
   running_ = false;
   const std::lock_guard lock(files_mutex_);
-  for (const auto& [file, slot] : closing_) ::close(file);
-  closing_.clear();
+  for (const auto& [file, slot] : std::exchange(closing_, {})) ::close(file);
   files_.clear();
   return true;
 }
@@ -376,12 +377,11 @@ void UringEngine::close_file(const OpenFile& file) {
 
 void UringEngine::close_files() {
   const std::lock_guard lock(files_mutex_);
-  for (const auto& [file, slot] : closing_) {
+  for (const auto& [file, slot] : std::exchange(closing_, {})) {
     const int none = -1;
     if (io_uring_register_files_update(&ring_, slot, &none, 1) == 1) free_files_.push_back(slot);
     ::close(file);
   }
-  closing_.clear();
 }
 
 }  // namespace
@@ -389,7 +389,7 @@ void UringEngine::close_files() {
 Result<std::unique_ptr<IoEngine>> uring_engine(UringOptions options) {
   io_uring ring{};
   Granted granted;
-  HEADRACE_TRY(make_ring({.entries = 2, .register_buffers = false}, ring, granted));
+  HEADRACE_TRY(make_ring({2, false, options.without}, ring, granted));
   free_ring(ring, granted);
   return std::unique_ptr<IoEngine>(std::make_unique<UringEngine>(options));
 }

@@ -228,6 +228,7 @@ Status apply(EngineParts& parts, Load& load) {
   std::vector<Event> changes;
   {
     const std::lock_guard lock(parts.mutex);
+    HEADRACE_TRY(parts.check_open());
     if (parts.slab) parts.slab->roll_back(parts);
     parts.each_shard([](Shard& shard) { shard.settled = shard.settled.over(); });
     for (Slot& slot : parts.slots) slot.holds.reset();
@@ -262,6 +263,7 @@ Result<std::vector<std::byte>> run_load(EngineParts& parts, const std::filesyste
 }  // namespace
 
 Result<std::vector<std::byte>> load(EngineParts& parts, const std::filesystem::path& folder) {
+  const Call call(parts);
   HEADRACE_TRY(begin_load(parts));
   Result<std::vector<std::byte>> loaded = run_load(parts, folder);
   const std::lock_guard lock(parts.mutex);

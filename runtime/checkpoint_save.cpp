@@ -213,6 +213,7 @@ void note_steps(const EngineParts& parts, SaveJob& job) {
 }  // namespace
 
 Status save(EngineParts& parts, const std::filesystem::path& folder, ConstBytes extra) {
+  const Call call(parts);
   auto job = std::make_shared<SaveJob>();
   {
     std::unique_lock lock(parts.mutex);

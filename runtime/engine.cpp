@@ -7,6 +7,7 @@
 
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_format.h"
+#include "runtime/close.h"
 #include "runtime/parts.h"
 #include "runtime/seal.h"
 #include "runtime/state_access.h"
@@ -132,9 +133,15 @@ Status check_gradient(const EngineParts& parts, const Named& named, const ConstM
 
 Engine::Engine(std::unique_ptr<EngineParts> parts) : parts_(std::move(parts)) {}
 
-Engine::~Engine() { static_cast<void>(close(parts_->options.deadline)); }
+// In a forked child nothing of it can end, nor be given back.
+Engine::~Engine() {
+  const bool tried = parts_->phase == Phase::closing;
+  const Status how = close(tried ? Nanoseconds(0) : parts_->options.deadline);
+  if (!how.ok()) keep(std::move(parts_));
+}
 
 Result<std::unique_ptr<Engine>> Engine::open(Platform& platform, EngineOptions options) {
+  HEADRACE_TRY(platform.check_process());
   HEADRACE_TRY(check_options(options));
   auto parts = std::make_unique<EngineParts>(platform, std::move(options));
   parts->owner = platform.new_owner();
@@ -142,6 +149,7 @@ Result<std::unique_ptr<Engine>> Engine::open(Platform& platform, EngineOptions o
 }
 
 Result<TensorId> Engine::add(TensorSpec spec) {
+  HEADRACE_TRY(parts_->platform.check_process());
   const std::lock_guard lock(parts_->mutex);
   if (parts_->phase != Phase::building)
     return invalid(fmt::format("\"{}\" comes after seal(): add every tensor before", spec.name));
@@ -149,6 +157,7 @@ Result<TensorId> Engine::add(TensorSpec spec) {
 }
 
 Status Engine::seal() {
+  HEADRACE_TRY(parts_->platform.check_process());
   const std::lock_guard lock(parts_->mutex);
   if (parts_->phase != Phase::building) return invalid("seal() was called before");
   HEADRACE_TRY(headrace::seal(*parts_));
@@ -160,6 +169,7 @@ Status Engine::seal() {
 }
 
 Result<Lease> Engine::acquire(UnitId unit) {
+  HEADRACE_TRY(parts_->platform.check_process());
   const std::lock_guard lock(parts_->mutex);
   HEADRACE_TRY(parts_->check_usable());
   HEADRACE_ASSIGN(
@@ -174,6 +184,7 @@ Result<Lease> Engine::acquire(UnitId unit) {
 }
 
 Event Engine::put_grad(TensorId tensor, ConstMemView gradient, ScalarType type, Event after) {
+  if (Status here = parts_->platform.check_process(); !here.ok()) return refused(here, after);
   const std::lock_guard lock(parts_->mutex);
   if (Status usable = parts_->check_usable(); !usable.ok()) return refused(usable, after);
   const Result<Named> named = find(*parts_, tensor);
@@ -188,9 +199,13 @@ Event Engine::put_grad(TensorId tensor, ConstMemView gradient, ScalarType type, 
                                 parts_->owner, parts_->team);
 }
 
-Result<StepReport> Engine::step(const StepOptions& options) { return step_call(*parts_, options); }
+Result<StepReport> Engine::step(const StepOptions& options) {
+  HEADRACE_TRY(parts_->platform.check_process());
+  return step_call(*parts_, options);
+}
 
 Status Engine::drop_gradients() {
+  HEADRACE_TRY(parts_->platform.check_process());
   const std::lock_guard lock(parts_->mutex);
   HEADRACE_TRY(parts_->check_usable());
   parts_->gradients->clear();
@@ -198,6 +213,8 @@ Status Engine::drop_gradients() {
 }
 
 Status Engine::read(TensorId tensor, Kind kind, Range range, MemView to) {
+  HEADRACE_TRY(parts_->platform.check_process());
+  const Call call(*parts_);
   const Loan loan;
   Event done;
   {
@@ -211,6 +228,8 @@ Status Engine::read(TensorId tensor, Kind kind, Range range, MemView to) {
 }
 
 Status Engine::write(TensorId tensor, Kind kind, Range range, ConstMemView from) {
+  HEADRACE_TRY(parts_->platform.check_process());
+  const Call call(*parts_);
   const Loan loan;
   Event done;
   {
@@ -230,6 +249,7 @@ Status Engine::write(TensorId tensor, Kind kind, Range range, ConstMemView from)
 }
 
 Result<std::uint64_t> Engine::steps_of(TensorId tensor) const {
+  HEADRACE_TRY(parts_->platform.check_process());
   const std::lock_guard lock(parts_->mutex);
   HEADRACE_ASSIGN(const Named named, find(*parts_, tensor));
   if (parts_->phase != Phase::sealed) return invalid("steps are counted from seal() to close()");
@@ -240,6 +260,8 @@ Result<std::uint64_t> Engine::steps_of(TensorId tensor) const {
 }
 
 Result<std::uint64_t> Engine::state_hash() {
+  HEADRACE_TRY(parts_->platform.check_process());
+  const Call call(*parts_);
   {
     const std::lock_guard lock(parts_->mutex);
     HEADRACE_TRY(parts_->check_usable());
@@ -264,28 +286,28 @@ Result<std::uint64_t> Engine::state_hash() {
 }
 
 Status Engine::save(const std::filesystem::path& folder, ConstBytes extra) {
+  HEADRACE_TRY(parts_->platform.check_process());
   return headrace::save(*parts_, folder, extra);
 }
 
 Result<std::vector<std::byte>> Engine::load(const std::filesystem::path& folder) {
+  HEADRACE_TRY(parts_->platform.check_process());
   return headrace::load(*parts_, folder);
 }
 
-Status Engine::wait(const Event& event) { return parts_->wait(event); }
+Status Engine::wait(const Event& event) {
+  HEADRACE_TRY(parts_->platform.check_process());
+  const Call call(*parts_);
+  return parts_->wait(event);
+}
 
-Stats Engine::stats() const { return stats_of(*parts_); }
+Stats Engine::stats() const {
+  return parts_->platform.check_process().ok() ? stats_of(*parts_) : Stats();
+}
 
 Status Engine::close(Nanoseconds timeout) {
-  {
-    const std::lock_guard lock(parts_->mutex);
-    if (parts_->phase == Phase::closed) return {};
-    if (parts_->leases) {
-      if (const std::string holders = parts_->leases->holders(); !holders.empty())
-        parts_->platform.say(fmt::format("an engine is closed with leases live ({})", holders));
-    }
-    parts_->phase = Phase::closed;
-  }
-  return tear_down(*parts_, timeout);
+  HEADRACE_TRY(parts_->platform.check_process());
+  return headrace::close(*parts_, timeout);
 }
 
 Lease::Lease(Lease&& other) noexcept { *this = std::move(other); }
@@ -305,6 +327,7 @@ Lease::~Lease() { release(); }
 ConstMemView Lease::param(TensorId tensor) const {
   if (engine_ == nullptr) return {};
   EngineParts& parts = *engine_->parts_;
+  if (!parts.platform.check_process().ok()) return {};  // the memory is not in a fork
   const std::lock_guard lock(parts.mutex);
   if (parts.phase != Phase::sealed || index_of(tensor) >= parts.tensors.size()) return {};
   const Region base = parts.options.params == ParamHome::hbm ? parts.device_param_memory.region()
@@ -315,6 +338,7 @@ ConstMemView Lease::param(TensorId tensor) const {
 void Lease::release(Event last_use) {
   if (engine_ == nullptr) return;
   EngineParts& parts = *std::exchange(engine_, nullptr)->parts_;
+  if (!parts.platform.check_process().ok()) return;
   const std::lock_guard lock(parts.mutex);
   if (parts.phase != Phase::sealed) return;
   parts.leases->release(unit_, slot_, last_use, parts.shards);

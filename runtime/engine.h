@@ -8,7 +8,8 @@
 // through leases; no lease is held over step(); a gradient's source stays untouched until
 // put_grad's Event. read, write, save, load and close wait for the running step by themselves.
 //
-// Calls may come from any thread. Wrong arguments are Code::invalid and change nothing. Waits are
+// Calls may come from any thread of the process that opened the engine; in a fork they are
+// Code::invalid. Wrong arguments are Code::invalid and change nothing. Waits are
 // bounded by EngineOptions::deadline; past it, and after a failed update, the engine is POISONED:
 // read, write, save and step fail with the first reason, load and close still work.
 #pragma once
@@ -37,7 +38,7 @@ class Engine {
  public:
   // Checks the options; allocates nothing yet. The platform must outlive the engine.
   static Result<std::unique_ptr<Engine>> open(Platform& platform, EngineOptions options);
-  ~Engine();  // close(), with the engine's deadline
+  ~Engine();  // close(), with the engine's deadline; at once when that has timed out before
 
   Result<TensorId> add(TensorSpec spec);
   // Plans, allocates, registers. Nothing is allocated after it. Code::out_of_memory or
@@ -81,8 +82,9 @@ class Engine {
   // Waits with the engine's deadline.
   Status wait(const Event& event);
   Stats stats() const;
-  // Refuses new calls, cancels what has not started, drains the rest. Leases must be gone.
-  // Code::timeout when something does not end in time: its memory is then never given back.
+  // Refuses new calls, cancels what has not started, waits for calls on other threads and drains
+  // the rest. Leases must be gone. Code::timeout when something does not end in time: all that it
+  // may touch stays, and close may be called again; an engine that goes then leaves it behind.
   Status close(Nanoseconds timeout);
 
  private:

@@ -4,7 +4,32 @@
 
 #include <algorithm>
 
+#include "io/bytes.h"
+
 namespace headrace {
+namespace {
+
+// "tiers: slots 1 MiB, ..."
+std::string describe(const EngineTiers& tiers) {
+  std::string text;
+  const auto add = [&text](const char* name, const std::unique_ptr<Tier>& tier) {
+    if (tier)
+      text += fmt::format("{}{} {}", text.empty() ? "tiers: " : ", ", name,
+                          format_bytes(tier->capacity()));
+  };
+  add("slots", tiers.slots);
+  add("dram", tiers.dram);
+  add("hbm", tiers.hbm);
+  add("nvme", tiers.nvme);
+  add("parameters", tiers.params);
+  add("device parameters", tiers.device_params);
+  add("gradients", tiers.gradients);
+  add("checkpoint blocks", tiers.staging);
+  add("commit records", tiers.slab);
+  return text.empty() ? "no tiers" : text;
+}
+
+}  // namespace
 
 Status EngineParts::poison(const Status& why) {
   if (poisoned.ok())
@@ -18,7 +43,7 @@ Status EngineParts::poison(const Status& why) {
 Status EngineParts::check_usable() {
   if (phase == Phase::building)
     return Status(Code::invalid, "the engine is not sealed: call seal() first");
-  if (phase == Phase::closed) return Status(Code::invalid, "the engine is closed");
+  HEADRACE_TRY(check_open());
   if (busy) return Status(Code::invalid, "another call that must be alone is running: wait for it");
   std::erase_if(changes, [this](const Event& change) {
     if (!change.done()) return false;
@@ -28,12 +53,22 @@ Status EngineParts::check_usable() {
   return poisoned;
 }
 
+Status EngineParts::check_open() const {
+  return phase < Phase::closing ? Status() : Status(Code::invalid, "the engine is closed");
+}
+
+Event EngineParts::cancel_lanes() {
+  return Event::all({cpu != nullptr ? cpu->cancel(owner) : Event(),
+                     checkpoints != nullptr ? checkpoints->cancel(owner) : Event()});
+}
+
 Status EngineParts::wait(const Event& event) {
   Status how = platform.wait(event, options.deadline);
-  if (how.code() == Code::timeout && !event.done()) {
-    const std::lock_guard lock(mutex);
-    static_cast<void>(poison(how));
-  }
+  if (how.code() != Code::timeout || event.done()) return how;
+  const std::lock_guard lock(mutex);
+  how = Status(Code::timeout, fmt::format("{}\n{}", how.message(), describe(tiers)));
+  static_cast<void>(poison(how));
+  static_cast<void>(cancel_lanes());  // what waits there must not hold up the other engines
   return how;
 }
 

@@ -31,7 +31,7 @@
 
 namespace headrace {
 
-enum class Phase : std::uint8_t { building, sealed, closed };
+enum class Phase : std::uint8_t { building, sealed, closing, closed };
 
 // The tiers of one engine. Null: not in use.
 struct EngineTiers {
@@ -44,12 +44,16 @@ struct EngineParts {
 
   // Fails unless sealed and not poisoned; notices a failed step.
   Status check_usable();
+  // Fails when another thread has closed the engine: to be asked once a wait is over.
+  Status check_open() const;
   // Remembers the first reason; gives it with Code::poisoned.
   Status poison(const Status& why);
   // Waits with the engine's deadline; past it the engine is poisoned. Without the mutex.
   Status wait(const Event& event);
   // The same; the loan ends with the wait.
   Status wait(const Event& event, const Loan& loan);
+  // Drops what is queued on the platform's lanes. The event: none of it is there any more.
+  Event cancel_lanes();
   StepContext context();
   // Ends what was queued as one change (a step, a write, a load), which is over when `pieces` are:
   // the event of all of it, with a reusable slab's record.
@@ -83,6 +87,8 @@ struct EngineParts {
   Phase phase = Phase::building;
   std::condition_variable idle;  // notified when `busy` ends
   bool busy = false;             // a call that must be alone is waiting: step, load
+  std::uint64_t calls = 0;       // that run, and may be waiting without the mutex
+  std::condition_variable calls_ended;
   Status poisoned;
   std::vector<Shard> shards;
   std::vector<Shard> frozen;  // of a reusable slab: pieces of frozen parameters
@@ -99,6 +105,25 @@ struct EngineParts {
   bool filling = false;         // the first slots were filled early for the next step
   std::uint64_t steps = 0;
   std::uint64_t skipped = 0;
+};
+
+// A call in progress, of those that wait: close() waits for it, and its parts stay meanwhile.
+class Call {
+ public:
+  explicit Call(EngineParts& parts) : parts_(parts) {
+    const std::lock_guard lock(parts.mutex);
+    ++parts.calls;
+  }
+  ~Call() {
+    const std::lock_guard lock(parts_.mutex);
+    --parts_.calls;
+    parts_.calls_ended.notify_all();  // under the mutex: then the parts may go
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+ private:
+  EngineParts& parts_;
 };
 
 Stats stats_of(const EngineParts& parts);

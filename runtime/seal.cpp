@@ -6,6 +6,7 @@
 
 #include "io/bytes.h"
 #include "runtime/checkpoint.h"
+#include "runtime/close.h"
 
 namespace headrace {
 namespace {
@@ -55,7 +56,41 @@ Status make_plan(EngineParts& parts) {
     for (const ShardSpec& piece : parts.layout.frozen)
       needs.push_back({record_of(piece, options, alignment).bytes});
   HEADRACE_ASSIGN(parts.plan, place(needs, budgets_of(options)));
+  parts.leases = std::make_unique<ParamCache>(options.params, options.max_live_leases, parts.layout,
+                                              parts.tensors);
   return {};
+}
+
+// Of the leases, on the device.
+std::uint64_t lease_slots(const EngineParts& parts) { return parts.options.max_live_leases + 1; }
+
+std::uint64_t lease_bytes(const EngineParts& parts) {
+  const ParamHome home = parts.options.params;
+  if (home == ParamHome::dram) return 0;
+  return home == ParamHome::hbm
+             ? parts.layout.param_bytes
+             : lease_slots(parts) * round_up(parts.leases->slot_bytes(), kDefaultAlignment);
+}
+
+// Before anything is allocated: what the machine does not have would end in a killed process.
+Status check_memory(const EngineParts& parts) {
+  if (parts.platform.simulated()) return {};  // its budgets refuse
+  const std::uint64_t state = parts.plan.dram_bytes + parts.plan.hbm_bytes;
+  const std::uint64_t slots = static_cast<std::uint64_t>(parts.plan.slots) * parts.plan.slot_bytes;
+  const std::uint64_t params = parts.layout.param_bytes + lease_bytes(parts);
+  const std::uint64_t staging =
+      kStagingBlocks * kStagingBytes + (reusable(parts.options) ? Slab::buffer_bytes(parts) : 0);
+  const std::uint64_t need = state + slots + params + parts.layout.grad_bytes + staging;
+  const MemoryLeft left = parts.platform.memory_left();
+  if (need <= left.bytes) return {};
+  return Status(
+      Code::out_of_memory,
+      fmt::format("{} of memory are needed (state {}, slots {}, parameters {}, gradients {}, "
+                  "checkpoints {}), and {} leaves {}: keep more of the state on NVMe, free "
+                  "some memory, or raise the limit",
+                  format_bytes(need), format_bytes(state), format_bytes(slots),
+                  format_bytes(params), format_bytes(parts.layout.grad_bytes),
+                  format_bytes(staging), left.set_by, format_bytes(left.bytes)));
 }
 
 // A DRAM or HBM tier of this size; none when there is nothing to hold.
@@ -148,16 +183,10 @@ Status make_memory(EngineParts& parts) {
 
 Status make_leases(EngineParts& parts) {
   const ParamHome home = parts.options.params;
-  parts.leases = std::make_unique<ParamCache>(home, parts.options.max_live_leases, parts.layout,
-                                              parts.tensors);
   Tier* tier = nullptr;
-  const std::uint64_t slots = parts.options.max_live_leases + 1;
-  const std::uint64_t slot_bytes = round_up(parts.leases->slot_bytes(), kDefaultAlignment);
   if (home != ParamHome::dram) {
-    const std::uint64_t bytes =
-        home == ParamHome::hbm ? parts.layout.param_bytes : slots * slot_bytes;
-    HEADRACE_TRY(make_tier(parts.platform, TierKind::hbm, bytes, parts.tiers.device_params,
-                           "parameters on the device"));
+    HEADRACE_TRY(make_tier(parts.platform, TierKind::hbm, lease_bytes(parts),
+                           parts.tiers.device_params, "parameters on the device"));
     tier = parts.tiers.device_params.get();
   }
   if (tier == nullptr) return {};
@@ -166,9 +195,9 @@ Status make_leases(EngineParts& parts) {
     return {};
   }
   std::vector<LeaseSlot> made;
-  for (std::uint64_t i = 0; i < slots; ++i) {
+  for (std::uint64_t i = 0; i < lease_slots(parts); ++i) {
     made.emplace_back();
-    HEADRACE_ASSIGN(made.back().memory, tier->allocate(slot_bytes));
+    HEADRACE_ASSIGN(made.back().memory, tier->allocate(parts.leases->slot_bytes()));
   }
   parts.leases->give_slots(std::move(made));
   return {};
@@ -236,21 +265,6 @@ Status make_frozen(EngineParts& parts) {
   return {};
 }
 
-void let_go(EngineParts& parts) {
-  parts.leases.reset();
-  parts.gradients.reset();
-  parts.slab.reset();
-  parts.shards.clear();
-  parts.frozen.clear();
-  parts.slots.clear();
-  parts.staging.clear();
-  parts.mover.reset();
-  parts.param_memory = {};
-  parts.device_param_memory = {};
-  parts.gradient_memory = {};
-  parts.tiers = {};
-}
-
 // Always tried, never required: a queue that cannot says why, and is only a little dearer.
 Status register_slots(EngineParts& parts) {
   if (!parts.tiers.nvme || !parts.tiers.slots) return {};
@@ -290,27 +304,10 @@ Status seal(EngineParts& parts) {
   parts.cpu = &parts.platform.optimizer_lane();
   parts.team = {.threads = parts.options.threads > 0 ? parts.options.threads : affinity_threads(),
                 .target = parts.options.simd_target};
-  const Status made = allocate(parts);
-  if (!made.ok()) static_cast<void>(tear_down(parts, parts.options.deadline));
+  Status made = check_memory(parts);
+  if (made.ok()) made = allocate(parts);
+  if (!made.ok()) undo_seal(parts);
   return made;
-}
-
-Status tear_down(EngineParts& parts, Nanoseconds timeout) {
-  if (!parts.mover) return let_go(parts), Status();
-  parts.cpu->cancel(parts.owner);
-  parts.mover->cancel();
-  if (parts.checkpoints != nullptr) parts.checkpoints->cancel(parts.owner);
-  const Event idle = parts.cpu->run({.body = {}, .name = "close"});  // behind whatever is running
-  const Event unused = parts.leases ? parts.leases->all_free() : Event();
-  const Event quiet = Event::all({parts.all_settled(), unused, idle}).over();
-  const Status how = parts.platform.wait(quiet, timeout);
-  if (!quiet.done())
-    for (const auto* tier : {&parts.tiers.slots, &parts.tiers.dram, &parts.tiers.hbm,
-                             &parts.tiers.nvme, &parts.tiers.params, &parts.tiers.device_params,
-                             &parts.tiers.gradients, &parts.tiers.staging, &parts.tiers.slab})
-      if (*tier) (*tier)->abandon();
-  let_go(parts);
-  return how;
 }
 
 }  // namespace headrace

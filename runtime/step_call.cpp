@@ -99,12 +99,14 @@ Status await_gradients(EngineParts& parts, std::unique_lock<std::mutex>& lock) {
   lock.lock();
   parts.busy = false;
   parts.idle.notify_all();
+  HEADRACE_TRY(parts.check_open());
   return how;
 }
 
 }  // namespace
 
 Result<StepReport> step_call(EngineParts& parts, const StepOptions& options) {
+  const Call call(parts);
   std::unique_lock lock(parts.mutex);
   HEADRACE_TRY(check(parts, options));
   StepReport report;

@@ -108,7 +108,7 @@ void Mover::remember(IoQueue& queue) {
 void Mover::cancel() {
   up_->cancel();
   down_->cancel();
-  platform_.copy_lane().cancel(owner_);
+  static_cast<void>(platform_.copy_lane().cancel(owner_));
   const std::lock_guard lock(mutex_);
   for (IoQueue* const queue : queues_) queue->cancel(owner_);
 }

@@ -57,14 +57,31 @@ TEST_F(IoScheduleTest, NoProgressOnceIsTriedAgainTwiceIsAnError) {
   engine->complete(0, 0);
   run_out();
   EXPECT_TRUE(once.status().ok());
-  const Event twice = read(1);
+  const Event twice = write(1);
   pump();
   engine->complete(0, 100);
   pump();
   engine->complete(0, 100);
   pump();
   EXPECT_EQ(twice.status().code(), Code::io);
-  EXPECT_NE(twice.status().message().find("read of file at 0, 4096 bytes: 100 moved, twice"),
+  EXPECT_NE(twice.status().message().find("write of file at 0, 4096 bytes: 100 moved, twice"),
+            std::string::npos)
+      << twice.status().message();
+}
+
+TEST_F(IoScheduleTest, APartOfABlockReadTwiceIsTheEndOfTheFile) {
+  options.chunk_bytes = 4 * kBlock;
+  open();
+  const Event twice = read(2);
+  pump();
+  engine->complete(0, kBlock + 100);
+  pump();
+  engine->complete(0, 100);
+  pump();
+  engine->complete(0, 100);
+  pump();
+  EXPECT_EQ(twice.status().code(), Code::corrupt);
+  EXPECT_NE(twice.status().message().find("file ends at 4196, 3996 bytes before"),
             std::string::npos)
       << twice.status().message();
 }

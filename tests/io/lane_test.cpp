@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "tests/io/lane_by_hand.h"
 #include "tests/support/gate.h"
 
 namespace headrace {
@@ -11,62 +12,6 @@ namespace {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
-
-void wait_for(const Event& event) {
-  const auto inbox = std::make_shared<Inbox>();
-  std::vector<std::uint64_t> tokens;
-  for (std::size_t open = event.notify(inbox, 0); open > 0; open -= tokens.size()) {
-    inbox->wait_until(kForever);
-    inbox->take(tokens);
-  }
-}
-
-Task task(std::function<Status()> body) {
-  Task made;
-  made.body = std::move(body);
-  return made;
-}
-
-Task owned(Owner owner, std::function<Status()> body) {
-  Task made = task(std::move(body));
-  made.owner = owner;
-  return made;
-}
-
-std::unique_ptr<Lane> threaded_lane() {
-  LaneOptions options;
-  options.name = "cpu";
-  return Lane::threaded(std::move(options));
-}
-
-// A lane stepped by hand, in virtual time.
-class ManualLane : public testing::Test {
- protected:
-  LaneOptions options(std::uint64_t rate) {
-    LaneOptions made;
-    made.name = "cpu";
-    made.clock = &clock;
-    made.bytes_per_second = rate;
-    return made;
-  }
-  // Runs all that can run, to its end in virtual time.
-  void run_out(Lane& lane) {
-    while (lane.can_start()) {
-      lane.start(true);
-      clock.advance_to(lane.due());
-      lane.finish();
-    }
-  }
-  Task noted(int number) {
-    return task([this, number] {
-      order.push_back(number);
-      return Status();
-    });
-  }
-
-  Clock clock{Clock::Kind::simulated};
-  std::vector<int> order;
-};
 
 TEST_F(ManualLane, RunsTasksFirstInFirstOut) {
   const auto lane = Lane::manual(options(0));
@@ -198,46 +143,7 @@ TEST_F(ManualLane, BeingBusyIsNotWaiting) {
   EXPECT_EQ(lane->usage().stalled, milliseconds(3));
 }
 
-TEST_F(ManualLane, CancelEndsWhatItsOwnerHasNotStartedAndNothingElse) {
-  const auto lane = Lane::manual(options(0));
-  const Owner mine{1};
-  const Owner theirs{2};
-  const auto note = [this](int number) { return noted(number).body; };
-  const Event started = lane->run(owned(mine, note(1)));
-  const Event dropped = lane->run(owned(mine, note(2)));
-  const Event kept = lane->run(owned(theirs, note(3)));
-  lane->start(false);
-  lane->cancel(mine);
-  lane->finish();
-  run_out(*lane);
-  EXPECT_TRUE(started.status().ok());
-  EXPECT_EQ(dropped.status().code(), Code::cancelled);
-  EXPECT_TRUE(kept.status().ok());
-  EXPECT_EQ(order, (std::vector<int>{1, 3}));
-}
-
-TEST_F(ManualLane, ACancelledTaskEndsNoSoonerThanWhatItFollows) {
-  const auto lane = Lane::manual(options(0));
-  const Gate gate;
-  const Event dropped = lane->run(owned(Owner{1}, nullptr), gate.event());
-  lane->cancel(Owner{1});
-  EXPECT_FALSE(lane->can_start());
-  EXPECT_FALSE(dropped.done());
-  gate.open();
-  run_out(*lane);
-  EXPECT_EQ(dropped.status().code(), Code::cancelled);
-}
-
-TEST_F(ManualLane, CancelLetsGoOfWhatTheBodyHolds) {
-  const auto lane = Lane::manual(options(0));
-  const Gate gate;
-  const auto held = std::make_shared<int>(1);
-  const Event dropped = lane->run(owned(Owner{1}, [held] { return Status(); }), gate.event());
-  EXPECT_EQ(held.use_count(), 2);
-  lane->cancel(Owner{1});
-  EXPECT_EQ(held.use_count(), 1);
-}
-
+// Of an owner whose earlier work was cancelled and has not ended.
 TEST_F(ManualLane, DestroyedWithWorkQueuedItCancelsWhatHasNotStarted) {
   auto lane = Lane::manual(options(0));
   const Gate gate;
@@ -330,17 +236,8 @@ TEST(Lane, DestroyedWithWorkQueuedItCancelsWhatHasNotStarted) {
   gate.open();
 }
 
-TEST(Lane, CancelledTasksEndInTheirTurn) {
-  const auto lane = threaded_lane();
-  const Gate gate;
-  const Event dropped = lane->run(owned(Owner{1}, [] { return Status(); }), gate.event());
-  lane->cancel(Owner{1});
-  EXPECT_FALSE(dropped.done());
-  gate.open();
-  wait_for(dropped);
-  EXPECT_EQ(dropped.status().code(), Code::cancelled);
-}
-
+// Its thread is blocked behind the front task when that is cancelled.
+// Owners come, queue behind gates that open or not, are cancelled and go, all at once.
 TEST(Lane, CallsOnStartOnItsThreadFirst) {
   std::thread::id started_on;
   LaneOptions options;

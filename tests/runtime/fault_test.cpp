@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "runtime/close.h"
 #include "runtime/seal.h"
 #include "runtime/state_access.h"
 #include "runtime/step_call.h"
@@ -40,7 +41,7 @@ class OpenParts {
                       .ok());
     }
   }
-  ~OpenParts() { EXPECT_TRUE(tear_down(parts_, seconds(100)).ok()); }
+  ~OpenParts() { EXPECT_TRUE(close(parts_, seconds(100)).ok()); }
 
   EngineParts& parts() { return parts_; }
   Status wait(const Event& event) { return parts_.platform.wait(event, seconds(100)); }

@@ -33,8 +33,13 @@ TEST(Surroundings, AFullSimulatedDiskIsAnErrorAtStartWithBothSizes) {
 
 // Ten times what is free: refused by the file system's own figures, at once.
 TEST(Surroundings, ARealDiskThatIsTooSmallIsAnErrorAtStart) {
-  const TemporaryFolder folder;
-  const auto platform = Platform::open({.io = IoBackend::posix}).value();
+  const TemporaryFolder folder, roots;
+  fs::create_directory(roots.path() / "proc");
+  std::ofstream(roots.path() / "proc/meminfo") << "MemAvailable: 99999999999999 kB\n";  // plenty
+  PlatformOptions machine;
+  machine.io = IoBackend::posix;
+  machine.system = {roots.path() / "cgroup", roots.path() / "proc"};
+  const auto platform = Platform::open(machine).value();
   const std::uint64_t free = fs::space(folder.path()).available;
   const auto engine =
       Engine::open(*platform, {.state = StateHome::nvme, .nvme_paths = {folder.path()}}).value();
