@@ -58,7 +58,7 @@ struct Platform::State {
   std::unique_ptr<Trace> trace;
   const std::shared_ptr<LaneList> lanes = std::make_shared<LaneList>();
   IoQueueOptions queue;
-  std::string boot_id;            // of a simulated one
+  std::string boot_id;  // of a simulated one
   SystemRoots system;
   std::uint64_t update_rate = 0;  // bytes per second; 0: as fast as it goes
   std::uint64_t copy_rate = 0;
