@@ -20,6 +20,15 @@ void say_leases(const EngineParts& parts) {
     parts.platform.say(fmt::format("an engine is closed with leases live ({})", holders));
 }
 
+// What a reusable slab has queued is worth having: the next engine takes it up.
+void finish_step(EngineParts& parts, std::unique_lock<std::mutex>& lock, Nanoseconds timeout) {
+  if (!parts.slab) return;
+  const Event stored = parts.all_settled().over();
+  lock.unlock();
+  static_cast<void>(parts.platform.wait(stored, timeout));
+  lock.lock();
+}
+
 // Until no other call runs, not even another close. On a simulated platform one thread does all, so
 // there is nobody to wait for.
 Status await_calls(EngineParts& parts, std::unique_lock<std::mutex>& lock, Nanoseconds timeout) {
@@ -82,6 +91,7 @@ Status close(EngineParts& parts, Nanoseconds timeout) {
   if (parts.phase == Phase::closed) return {};
   if (parts.phase != Phase::closing) say_leases(parts);
   parts.phase = Phase::closing;
+  finish_step(parts, lock, timeout / 2);
   static_cast<void>(cancel_all(parts));  // so that the calls end
   HEADRACE_TRY(await_calls(parts, lock, timeout));
   if (parts.phase == Phase::closed) return {};  // by another thread, meanwhile

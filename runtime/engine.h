@@ -84,7 +84,8 @@ class Engine {
   Stats stats() const;
   // Refuses new calls, cancels what has not started, waits for calls on other threads and drains
   // the rest. Leases must be gone. Code::timeout when something does not end in time: all that it
-  // may touch stays, and close may be called again; an engine that goes then leaves it behind.
+  // may touch stays, and close may be called again; an engine that goes then leaves it behind. Of a
+  // reusable slab, what was queued is stored first, as far as half of the time goes.
   Status close(Nanoseconds timeout);
 
  private:
