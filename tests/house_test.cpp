@@ -92,5 +92,22 @@ TEST(House, ReadmeNamesTheLineOfTheStep) {
       << "line " << line << " is: " << lines[line - 1];
 }
 
+// docs/reliability.md names, in the last column of its table, tests that exist.
+TEST(House, TestsThatThePromisesNameExist) {
+  const fs::path root = HEADRACE_SOURCE_DIR;
+  std::string tests;
+  for (const Source& source : sources())
+    if (source.path.starts_with("tests/")) tests += source.text;
+  const std::regex name("`([A-Za-z]+)[.A-Za-z*]*`");
+  int named = 0;
+  for (const std::string& line : lines_of(read_text(root / "docs/reliability.md"))) {
+    if (!line.starts_with("| P")) continue;
+    const std::string cell = line.substr(line.rfind('|', line.size() - 2));
+    for (std::sregex_iterator at(cell.begin(), cell.end(), name), end; at != end; ++at, ++named)
+      EXPECT_NE(tests.find((*at)[1].str() + ","), std::string::npos) << (*at)[0] << " in " << line;
+  }
+  EXPECT_GT(named, 30);
+}
+
 }  // namespace
 }  // namespace headrace::tree
