@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
 #include <utility>
 
 namespace headrace {
@@ -36,8 +37,17 @@ struct Access {
   }
 };
 
-// The bytes of a file on their way. Past a deadline they stay with the request, which may still
-// use them.
+using FileBytes = std::unique_ptr<std::vector<std::byte>>;
+
+// What a request may still use is kept until the process ends.
+void keep(FileBytes bytes) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<FileBytes>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(bytes));
+}
+
+// The bytes of a file on their way. Past a deadline they stay with the request.
 class Buffer {
  public:
   explicit Buffer(std::vector<std::byte> bytes)
@@ -45,12 +55,12 @@ class Buffer {
   std::vector<std::byte>& bytes() const { return *bytes_; }
   Status wait(const Access& access, const Event& event) {
     const Status how = access.wait(event);
-    if (!event.done()) static_cast<void>(bytes_.release());
+    if (!event.done()) keep(std::move(bytes_));
     return how;
   }
 
  private:
-  std::unique_ptr<std::vector<std::byte>> bytes_;
+  FileBytes bytes_;
 };
 
 Status write_file(const Access& access, const fs::path& path, std::vector<std::byte> bytes) {

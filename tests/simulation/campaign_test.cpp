@@ -58,11 +58,6 @@ INSTANTIATE_TEST_SUITE_P(StressPart, StressCampaigns, testing::Range<std::uint64
 }  // namespace
 }  // namespace headrace::simulation
 
-#ifdef __SANITIZE_ADDRESS__
-// What a checkpoint leaves, on purpose, to a request that did not end in time.
-extern "C" const char* __lsan_default_suppressions() { return "leak:headrace*Buffer*\n"; }
-#endif
-
 namespace {
 
 struct Asked {
