@@ -147,15 +147,17 @@ bool Stage::take_up() {
   }
   ++reopened;
   if (changes_.empty()) changes_.push_back({Reference(machine.tensors), Event()});
-  for (; !changes_.empty(); changes_.pop_back()) {
-    reference = changes_.back().state;
-    if (!is_as_reference()) continue;
+  for (std::size_t left = changes_.size(); left > 0; --left) {
+    reference = changes_[left - 1].state;
+    const bool same = is_as_reference();
+    if (trouble->crashed()) return false;  // while it was looked at: the next one looks again
+    if (!same) continue;
     reference.drop_gradients();
     changes_ = {{reference, Event()}};
     return true;
   }
   finished = true;
-  if (!trouble->crashed() && !excused() && !slab_damaged_)
+  if (!trouble->crashed() && !excused() && !slab_damaged_ && trouble->state_damaged() == 0)
     violate("a reusable slab gave back a state that is none of those it may");
   return true;
 }
