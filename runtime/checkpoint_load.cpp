@@ -202,14 +202,23 @@ Status begin_load(EngineParts& parts) {
   return {};
 }
 
+// With the mutex, as another thread may close the engine meanwhile.
+Result<std::vector<Event>> queue_checks(EngineParts& parts, Load& load,
+                                        const CheckpointTensor& tensor) {
+  const std::lock_guard lock(parts.mutex);
+  if (parts.phase != Phase::sealed) return Status(Code::cancelled, "the engine was closed");
+  std::vector<Event> checks;
+  for (std::size_t kind = 0; kind < tensor.kinds(); ++kind) {
+    const std::vector<Event> more = load.verify(tensor, static_cast<Kind>(kind));
+    checks.insert(checks.end(), more.begin(), more.end());
+  }
+  return checks;
+}
+
 Status verify_all(EngineParts& parts, Load& load, const Manifest& manifest) {
   load.list_pieces();
   for (const CheckpointTensor& tensor : manifest.tensors) {
-    std::vector<Event> checks;
-    for (std::size_t kind = 0; kind < tensor.kinds(); ++kind) {
-      const std::vector<Event> more = load.verify(tensor, static_cast<Kind>(kind));
-      checks.insert(checks.end(), more.begin(), more.end());
-    }
+    HEADRACE_ASSIGN(const std::vector<Event> checks, queue_checks(parts, load, tensor));
     HEADRACE_TRY(wait_for_each(parts, checks));
   }
   return {};

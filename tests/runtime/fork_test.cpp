@@ -108,6 +108,9 @@ TEST_P(Fork, TheChildMayLetGoOfEverythingAndTheParentGoesOn) {
 }
 
 TEST_P(Fork, TheChildMayOpenItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "TSan starts no threads in a fork of a process with threads";
+#endif
   if (!kThreadsAfterFork) GTEST_SKIP() << "no threads after a fork under ThreadSanitizer";
   ASSERT_TRUE(train(*running, 0, 1).ok());
   Child child([&](const Child::Tell&) {
