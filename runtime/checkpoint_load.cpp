@@ -206,7 +206,7 @@ Status begin_load(EngineParts& parts) {
 Result<std::vector<Event>> queue_checks(EngineParts& parts, Load& load,
                                         const CheckpointTensor& tensor) {
   const std::lock_guard lock(parts.mutex);
-  if (parts.phase != Phase::sealed) return Status(Code::cancelled, "the engine was closed");
+  HEADRACE_TRY(parts.check_open());
   std::vector<Event> checks;
   for (std::size_t kind = 0; kind < tensor.kinds(); ++kind) {
     const std::vector<Event> more = load.verify(tensor, static_cast<Kind>(kind));
