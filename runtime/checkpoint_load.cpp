@@ -179,16 +179,7 @@ struct Load {
           },
           Event::all({parts.leases->unused(), parts.frozen_saved})));
     }
-    const Event changed = Event::all(changes);
-    parts.frozen_changed = Event::all({parts.frozen_changed, changed.over()});
-    const Event stored = store_frozen(parts, id, changed);
-    if (parts.options.params != ParamHome::hbm) return stored;
-    const std::uint64_t at = parts.layout.param_offset[index_of(id)];
-    const std::uint64_t size = parts.tensors[id].padded * size_of(type);
-    const Event raised = parts.mover->move(parts.param_memory.region().sub(at, size),
-                                           parts.device_param_memory.region().sub(at, size),
-                                           changed, {.name = "param"});
-    return Event::all({stored, raised});
+    return store_frozen(parts, id, {0, parts.tensors[id].padded}, Event::all(changes));
   }
 };
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -54,6 +55,10 @@ struct EngineParts {
   Status wait(const Event& event, const Loan& loan);
   // Drops what is queued on the platform's lanes. The event: none of it is there any more.
   Event cancel_lanes();
+  // Of what lies on NVMe, as planned: a file system that needs more is refused.
+  std::uint64_t nvme_alignment() const {
+    return std::max<std::uint64_t>(4096, options.nvme_alignment);
+  }
   StepContext context();
   // Ends what was queued as one change (a step, a write, a load), which is over when `pieces` are:
   // the event of all of it, with a reusable slab's record.

@@ -47,8 +47,7 @@ Status make_plan(EngineParts& parts) {
                                         ? options.shard_bytes
                                         : default_shard_bytes(options.dram_bytes, options.slots);
   parts.layout = lay_out(parts.tensors, options.format, shard_bytes);
-  const std::uint64_t alignment =
-      std::max<std::uint64_t>(kDefaultAlignment, options.nvme_alignment);
+  const std::uint64_t alignment = parts.nvme_alignment();
   std::vector<ShardNeed> needs;
   for (const ShardSpec& shard : parts.layout.shards)
     needs.push_back({record_of(shard, options, alignment).bytes});
@@ -115,8 +114,7 @@ Status make_nvme(EngineParts& parts) {
       Tier::nvme(parts.platform, options.nvme_paths, parts.plan.nvme_bytes, files);
   if (tier.status().code() == Code::locked) return name_owner(parts, tier.status());
   HEADRACE_ASSIGN(parts.tiers.nvme, std::move(tier));
-  const std::uint64_t planned = std::max<std::uint64_t>(kDefaultAlignment, options.nvme_alignment);
-  if (parts.tiers.nvme->alignment() > planned)
+  if (parts.tiers.nvme->alignment() > parts.nvme_alignment())
     return Status(Code::invalid,
                   fmt::format("the file system of {} needs transfers aligned to {}: set "
                               "nvme_alignment to it",
@@ -213,9 +211,7 @@ void make_sums(Shard& shard, std::string name, unsigned generations) {
 // On NVMe, of a reusable slab: two places, with the parameters where only DRAM has them.
 Status give_home(EngineParts& parts, Shard& shard, TierKind kind) {
   const bool on_nvme = kind == TierKind::nvme;
-  const Record record =
-      record_of(shard.spec, parts.options,
-                std::max<std::uint64_t>(kDefaultAlignment, parts.options.nvme_alignment));
+  const Record record = record_of(shard.spec, parts.options, parts.nvme_alignment());
   const unsigned generations = on_nvme && reusable(parts.options) ? 2 : 1;
   const std::uint64_t size = on_nvme ? generations * record.bytes : shard.spec.state_bytes;
   HEADRACE_ASSIGN(shard.state, home_of(parts.tiers, kind).allocate(size));

@@ -14,10 +14,6 @@
 namespace headrace {
 namespace {
 
-std::uint64_t alignment_of(const EngineParts& parts) {
-  return std::max<std::uint64_t>(kSlabHeaderBytes, parts.options.nvme_alignment);
-}
-
 std::uint64_t hash_of(std::string_view text) {
   return checksum(std::as_bytes(std::span(text.data(), text.size())));
 }
@@ -30,7 +26,7 @@ std::uint64_t record_bytes(const EngineParts& parts) {
              2 * ((shard.state_bytes + shard.param_bytes) / kSumBlockBytes + 4);
   for (const ShardSpec& shard : parts.layout.frozen)
     words += 3 + 2 * (shard.param_bytes / kSumBlockBytes + 4);
-  return round_up(words * sizeof(std::uint64_t), alignment_of(parts));
+  return round_up(words * sizeof(std::uint64_t), parts.nvme_alignment());
 }
 
 std::uint64_t model_sum(const EngineParts& parts) {
@@ -114,7 +110,7 @@ void restore_params(const Shard& shard, std::byte* record) {
 }  // namespace
 
 std::uint64_t Slab::front_bytes(const EngineParts& parts) {
-  return alignment_of(parts) + 2 * record_bytes(parts);
+  return parts.nvme_alignment() + 2 * record_bytes(parts);
 }
 
 std::uint64_t Slab::buffer_bytes(const EngineParts& parts) { return record_bytes(parts); }
@@ -128,7 +124,7 @@ Slab::Slab(EngineParts& parts, Extent buffer)
 
 Result<std::unique_ptr<Slab>> Slab::open(EngineParts& parts) {
   HEADRACE_ASSIGN(Extent buffer,
-                  parts.tiers.slab->allocate_aligned(record_bytes(parts), alignment_of(parts)));
+                  parts.tiers.slab->allocate_aligned(record_bytes(parts), parts.nvme_alignment()));
   std::unique_ptr<Slab> slab(new Slab(parts, std::move(buffer)));
   std::vector<SlabHeader> found;
   for (std::size_t path = 0; path < slab->files_.paths(); ++path) {
@@ -199,15 +195,16 @@ Status Slab::write_headers(EngineParts& parts) {
     const std::vector<std::byte> bytes = serialize(header_);
     std::memcpy(memory().data(), bytes.data(), bytes.size());
     const Piece front = files_.front(path);
-    HEADRACE_TRY(wait(parts, front.queue->write(*front.file, 0, memory().first(alignment_of(parts)),
-                                                committed_, {.owner = parts.owner})));
+    HEADRACE_TRY(
+        wait(parts, front.queue->write(*front.file, 0, memory().first(parts.nvme_alignment()),
+                                       committed_, {.owner = parts.owner})));
   }
   return {};
 }
 
 Result<SlabHeader> Slab::read_header(EngineParts& parts, std::size_t path) {
   const Piece front = files_.front(path);
-  const Bytes to = memory().first(alignment_of(parts));
+  const Bytes to = memory().first(parts.nvme_alignment());
   if (!front.file->info().existed)
     return Status(Code::unavailable, fmt::format("{} is new", name(path)));
   HEADRACE_TRY(wait(parts, front.queue->read(*front.file, 0, to, {}, {.owner = parts.owner})));
@@ -217,7 +214,7 @@ Result<SlabHeader> Slab::read_header(EngineParts& parts, std::size_t path) {
 Result<CommitRecord> Slab::read_record(EngineParts& parts, std::uint64_t place) {
   const Piece front = files_.front(0);
   const Bytes to = memory();
-  const std::uint64_t at = alignment_of(parts) + place * to.size();
+  const std::uint64_t at = parts.nvme_alignment() + place * to.size();
   HEADRACE_TRY(wait(parts, front.queue->read(*front.file, at, to, {}, {.owner = parts.owner})));
   return parse_record({reinterpret_cast<const std::uint64_t*>(to.data()), to.size() / 8}, shapes_);
 }
@@ -293,7 +290,7 @@ Event Slab::commit(EngineParts& parts, const Event& changes) {
 
 Event Slab::write_record(EngineParts& parts, const Event& filled) {
   const Piece front = files_.front(0);
-  const std::uint64_t at = alignment_of(parts) + sequence_ % 2 * memory().size();
+  const std::uint64_t at = parts.nvme_alignment() + sequence_ % 2 * memory().size();
   return front.queue->write(*front.file, at, memory(), filled,
                             {.owner = parts.owner, .name = "commit", .redo = true});
 }

@@ -68,15 +68,22 @@ Event access_frozen(EngineParts& parts, TensorId root, Kind kind, Range range, M
                                      .name = writing ? "write" : "read",
                                      .owner = parts.owner},
                                     after);
-  if (!writing) return done;
-  parts.frozen_changed = Event::all({parts.frozen_changed, done.over()});
-  if (parts.options.params != ParamHome::hbm) return store_frozen(parts, root, done);
-  const std::uint64_t at = parts.layout.param_offset[index_of(root)] + range.begin * size_of(type);
-  const std::uint64_t size = range.count * size_of(type);
-  const Event raised =
-      parts.mover->move(parts.param_memory.region().sub(at, size),
-                        parts.device_param_memory.region().sub(at, size), done, {.name = "param"});
-  return Event::all({raised, store_frozen(parts, root, done)});
+  return writing ? store_frozen(parts, root, range, done) : done;
+}
+
+// To the pieces' places on NVMe, and where they are computed with.
+Event store_pieces(EngineParts& parts, std::uint64_t begin, std::uint64_t end,
+                   const Event& changed) {
+  StepContext context = parts.context();
+  std::vector<Event> ends = {changed};
+  for (Shard& piece : parts.frozen) {
+    const std::uint64_t from = piece.spec.param_offset;
+    if (from >= end || from + piece.spec.param_bytes <= begin) continue;
+    Slot& slot = parts.slots[piece.id % parts.slots.size()];
+    store(piece, &slot, Event::all({changed, piece.settled, slot.free}), context);
+    ends.push_back(piece.settled);
+  }
+  return Event::all(ends);
 }
 
 void write_piece(const Shard& shard, std::byte* state, Kind kind, std::uint64_t begin,
@@ -178,21 +185,16 @@ Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, Con
   return parts.changed(Event::all(writes));
 }
 
-Event store_frozen(EngineParts& parts, TensorId root, const Event& changed) {
-  if (!parts.slab) return changed;
-  StepContext context = parts.context();
-  const std::uint64_t begin = parts.layout.param_offset[index_of(root)];
-  const std::uint64_t end =
-      begin + parts.tensors[root].padded * size_of(parts.tensors[root].spec.param);
-  std::vector<Event> ends = {changed};
-  for (Shard& piece : parts.frozen) {
-    const std::uint64_t from = piece.spec.param_offset;
-    if (from >= end || from + piece.spec.param_bytes <= begin) continue;
-    Slot& slot = parts.slots[piece.id % parts.slots.size()];
-    store(piece, &slot, Event::all({changed, piece.settled, slot.free}), context);
-    ends.push_back(piece.settled);
-  }
-  return Event::all(ends);
+Event store_frozen(EngineParts& parts, TensorId root, Range range, const Event& changed) {
+  parts.frozen_changed = Event::all({parts.frozen_changed, changed.over()});
+  const std::size_t bytes = size_of(parts.tensors[root].spec.param);
+  const std::uint64_t at = parts.layout.param_offset[index_of(root)] + range.begin * bytes;
+  const std::uint64_t size = range.count * bytes;
+  if (parts.slab) return store_pieces(parts, at, at + size, changed);
+  if (parts.options.params != ParamHome::hbm) return changed;
+  return parts.mover->move(parts.param_memory.region().sub(at, size),
+                           parts.device_param_memory.region().sub(at, size), changed,
+                           {.name = "param"});
 }
 
 }  // namespace headrace

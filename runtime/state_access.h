@@ -15,9 +15,9 @@ Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemV
 Event queue_write(EngineParts& parts, TensorId root, Kind kind, Range range, ConstMemView from,
                   const Loan& loan);
 
-// Of a reusable slab: queues what follows a change of frozen parameters in DRAM by `changed`; over
-// when they are stored. Of a scratch one: `changed`.
-Event store_frozen(EngineParts& parts, TensorId root, const Event& changed);
+// Queues what follows a change of a frozen tensor's parameters in DRAM by `changed`: to their copy
+// on the device, and to a reusable slab. Over when they are there.
+Event store_frozen(EngineParts& parts, TensorId root, Range range, const Event& changed);
 
 // A window of a shard's state, in a slot or in place, as checkpoints and reads see it: the values
 // of `kind` for out.size() elements from `begin` (in the shard) on.
