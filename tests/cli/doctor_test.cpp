@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "tests/cli/command.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace::cli {
 namespace {
@@ -16,13 +16,8 @@ namespace fs = std::filesystem;
 
 class Doctor : public ::testing::Test {
  protected:
-  Doctor() {
-    std::string name = (fs::temp_directory_path() / "headrace_doctor_XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  ~Doctor() override { fs::remove_all(folder_); }
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(Doctor, LooksAtEverythingAndLeavesNothingBehind) {

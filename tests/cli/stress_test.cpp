@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/cli/command.h"
+#include "tests/support/temporary_folder.h"
 
 namespace headrace::cli {
 namespace {
@@ -14,17 +15,12 @@ namespace fs = std::filesystem;
 
 class StressCommand : public ::testing::Test {
  protected:
-  StressCommand() {
-    std::string name = (fs::temp_directory_path() / "headrace-test-XXXXXX").string();
-    EXPECT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  ~StressCommand() override { fs::remove_all(folder_); }
   Outcome run(const std::string& options) const {
     return headrace("stress --scratch " + folder_.string() + " " + options);
   }
 
-  fs::path folder_;
+  const TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 TEST_F(StressCommand, SurvivesOrReportsEveryFaultAndLeavesNothingBehind) {

@@ -11,21 +11,13 @@
 #include "io/io_queue.h"
 #include "tests/io/engine_kinds.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait_for.h"
 
 namespace headrace {
 namespace {
 
 constexpr std::size_t kBlock = 64 * kKiB;
 constexpr std::size_t kBlocks = 32;
-
-void wait_for(const Event& event) {
-  const auto inbox = std::make_shared<Inbox>();
-  std::vector<std::uint64_t> tokens;
-  for (std::size_t open = event.notify(inbox, 0); open > 0; open -= tokens.size()) {
-    inbox->wait_until(kForever);
-    inbox->take(tokens);
-  }
-}
 
 class FaultyQueue : public testing::TestWithParam<EngineKind> {
  protected:

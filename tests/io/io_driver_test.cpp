@@ -9,6 +9,7 @@
 
 #include "tests/io/queue_by_hand.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/wait_for.h"
 
 namespace headrace {
 namespace {
@@ -171,14 +172,6 @@ class RealQueue : public testing::TestWithParam<const char*> {
     auto file = queue->open_file(spec);
     EXPECT_TRUE(file.ok()) << file.status().to_string();
     return std::move(file).value();
-  }
-  static void wait_for(const Event& event) {
-    const auto inbox = std::make_shared<Inbox>();
-    std::vector<std::uint64_t> tokens;
-    for (std::size_t open = event.notify(inbox, 0); open > 0; open -= tokens.size()) {
-      inbox->wait_until(kForever);
-      inbox->take(tokens);
-    }
   }
 
   TemporaryFolder folder;

@@ -6,17 +6,9 @@
 #include <vector>
 
 #include "io/lane.h"
+#include "tests/support/wait_for.h"
 
 namespace headrace {
-
-inline void wait_for(const Event& event) {
-  const auto inbox = std::make_shared<Inbox>();
-  std::vector<std::uint64_t> tokens;
-  for (std::size_t open = event.notify(inbox, 0); open > 0; open -= tokens.size()) {
-    inbox->wait_until(kForever);
-    inbox->take(tokens);
-  }
-}
 
 inline Task task(std::function<Status()> body) {
   Task made;

@@ -4,9 +4,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <string>
+
+#include "tests/support/temporary_folder.h"
 
 namespace headrace {
 namespace {
@@ -17,20 +17,14 @@ namespace fs = std::filesystem;
 class Limits : public ::testing::Test {
  protected:
   Limits() {
-    std::string name = (fs::temp_directory_path() / "headrace_limits_XXXXXX").string();
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
     roots_ = {.cgroup = root_ / "cgroup", .proc = root_ / "proc"};
     write("proc/meminfo", "MemTotal:  4000 kB\nMemFree:  1 kB\nMemAvailable:   3000 kB\n");
   }
-  ~Limits() override { fs::remove_all(root_); }
 
-  void write(const fs::path& path, const std::string& text) {
-    fs::create_directories((root_ / path).parent_path());
-    std::ofstream(root_ / path) << text;
-  }
+  void write(const std::string& name, const std::string& text) { temporary_.write(name, text); }
 
-  fs::path root_;
+  const TemporaryFolder temporary_;
+  const fs::path root_ = temporary_.path();
   SystemRoots roots_;
 };
 
