@@ -121,17 +121,19 @@ void IoQueue::Driver::cancel(Owner owner) {
           }});
 }
 
-// Everything that can be done now; then waits for the engine, if there is nothing more to do.
+// Everything that can be done now; then waits for the engine, if there is nothing more to do. The
+// engine is given what is to be sent before finished bytes are looked at, which takes a while.
 bool IoQueue::Driver::pass(Nanoseconds at_most) {
   bool did = absorb();
   did |= send();
   std::vector<std::unique_ptr<IoRequest>> ended = schedule_.take_ended();
+  did |= !ended.empty();
   publish();
-  const bool again = finish(std::move(ended));
   completions_.clear();
-  engine_->wait(completions_, again ? Nanoseconds(0) : at_most);
+  engine_->wait(completions_, ended.empty() ? at_most : Nanoseconds(0));
+  finish(std::move(ended));
   for (const Completion& completion : completions_) schedule_.complete(completion);
-  return did || again || !completions_.empty();
+  return did || !completions_.empty();
 }
 
 bool IoQueue::Driver::absorb() {
@@ -191,18 +193,13 @@ bool IoQueue::Driver::send() {
   return sent;
 }
 
-// True: something is to be done again.
-bool IoQueue::Driver::finish(std::vector<std::unique_ptr<IoRequest>> ended) {
-  bool again = false;
+void IoQueue::Driver::finish(std::vector<std::unique_ptr<IoRequest>> ended) {
   for (std::unique_ptr<IoRequest>& request : ended) {
-    if (accepted(*request)) {
+    if (accepted(*request))
       end(std::move(request));
-    } else {
+    else
       schedule_.add(std::move(request));
-      again = true;
-    }
   }
-  return again;
 }
 
 // False: to be done once more.
@@ -337,8 +334,11 @@ void IoQueue::Driver::close() {
 void IoQueue::Driver::drain(Nanoseconds deadline, const Status& why) {
   for (;;) {
     schedule_.drop(std::nullopt, why);
-    const bool again = finish(schedule_.take_ended());
-    if (again) continue;
+    std::vector<std::unique_ptr<IoRequest>> ended = schedule_.take_ended();
+    if (!ended.empty()) {
+      finish(std::move(ended));  // some may be to be done once more
+      continue;
+    }
     if (schedule_.requests() == 0 || now() >= deadline) return;
     if (manual_) {
       if (engine_->due() > deadline) return;

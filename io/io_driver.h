@@ -60,7 +60,7 @@ class IoQueue::Driver {
   void ready(std::unique_ptr<IoRequest> request);
   void drop(std::optional<Owner> owner, const Status& why);
   bool send();
-  bool finish(std::vector<std::unique_ptr<IoRequest>> ended);
+  void finish(std::vector<std::unique_ptr<IoRequest>> ended);
   bool accepted(IoRequest& request);
   void end(std::unique_ptr<IoRequest> request);
   void publish();

@@ -54,16 +54,12 @@ std::vector<BlockSums::Block>::const_iterator BlockSums::first_in(std::uint64_t 
   return block;
 }
 
-void BlockSums::note(std::uint64_t at, ConstBytes bytes, const Team& team) {
-  const std::span<Block> mine =
-      std::span(blocks_).subspan(static_cast<std::size_t>(first_in(at) - blocks_.cbegin()));
-  const auto count = static_cast<std::size_t>(
-      std::ranges::lower_bound(mine, at + bytes.size(), {}, &Block::at) - mine.begin());
-  on_team(team, [&](int thread) {
-    const Part part = part_of(count, thread, team.threads);
-    for (Block& block : mine.subspan(part.begin, part.end - part.begin))
-      block.sum = checksum(bytes.subspan(block.at - at, block.size));
-  });
+void BlockSums::note(std::uint64_t at, ConstBytes bytes) {
+  const auto first = static_cast<std::size_t>(first_in(at) - blocks_.cbegin());
+  for (Block& block : std::span(blocks_).subspan(first)) {
+    if (block.at >= at + bytes.size()) break;
+    block.sum = checksum(bytes.subspan(block.at - at, block.size));
+  }
   noted_ = true;
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "io/status.h"
-#include "optim_cpu/team.h"
 #include "tiers/tier.h"
 
 namespace headrace {
@@ -30,7 +29,7 @@ class BlockSums {
   };
   std::vector<Run> runs() const;
   // `bytes` that are about to be stored from `at` on, a whole number of blocks.
-  void note(std::uint64_t at, ConstBytes bytes, const Team& team);
+  void note(std::uint64_t at, ConstBytes bytes);
   // As noted before by another process; false: never. Takes the first sums, as many as blocks.
   void adopt(bool noted, std::span<const std::uint64_t> sums);
   bool noted() const noexcept { return noted_; }

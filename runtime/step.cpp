@@ -70,13 +70,14 @@ Event add_params(const Shard& shard, const Slot& slot, const Event& changed,
                          changed);
 }
 
-// Notes the checksums of a part of the slot.
+// Notes the checksums of a part of the slot. In one thread: it sums faster than a drive writes, and
+// the queues need the other cores.
 Event note_sums(const Shard& shard, const Region& part, std::uint64_t at, const Event& changed,
                 const StepContext& context) {
   const ConstBytes bytes = part.view().bytes();  // a task may outlive the tier, not its memory
   return context.cpu.run({.body =
-                              [sums = shard.home_sums(), bytes, at, team = context.team] {
-                                sums->note(at, bytes, team);
+                              [sums = shard.home_sums(), bytes, at] {
+                                sums->note(at, bytes);
                                 return Status();
                               },
                           .bytes = part.size(),

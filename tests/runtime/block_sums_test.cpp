@@ -33,19 +33,17 @@ class BlockSumsOfOneShard : public ::testing::Test {
 };
 
 TEST_F(BlockSumsOfOneShard, WhatWasStoredIsAcceptedInPiecesToo) {
-  for (const int threads : {1, 2, 7}) {
-    BlockSums sums("shard 0", second_.region());
-    EXPECT_GT(sums.runs().size(), 1u);
-    for (const auto& run : sums.runs())
-      sums.note(run.at, ConstBytes(bytes_).subspan(run.at, run.size), {.threads = threads});
-    for (const Piece& piece : tier_->stripes().pieces(second_.region().offset(), kSize))
-      EXPECT_TRUE(sums.check(piece.at, ConstBytes(bytes_).subspan(piece.at, piece.size)).ok());
-  }
+  BlockSums sums("shard 0", second_.region());
+  EXPECT_GT(sums.runs().size(), 1u);
+  for (const auto& run : sums.runs())
+    sums.note(run.at, ConstBytes(bytes_).subspan(run.at, run.size));
+  for (const Piece& piece : tier_->stripes().pieces(second_.region().offset(), kSize))
+    EXPECT_TRUE(sums.check(piece.at, ConstBytes(bytes_).subspan(piece.at, piece.size)).ok());
 }
 
 TEST_F(BlockSumsOfOneShard, OneBitIsFoundAndItsBlockNamed) {
   BlockSums sums("shard 4 (unit 2)", first_.region());
-  sums.note(0, bytes_, {});
+  sums.note(0, bytes_);
   bytes_[2 * kMiB + 5] ^= std::byte{1};
   const Piece piece = tier_->stripes().pieces(first_.region().offset(), kSize)[1];
   const Status how = sums.check(piece.at, ConstBytes(bytes_).subspan(piece.at, piece.size));
@@ -63,10 +61,10 @@ TEST_F(BlockSumsOfOneShard, BeforeTheFirstStoreOnlyZerosAreRight) {
 
 TEST_F(BlockSumsOfOneShard, StaleAndForeignBlocksAreFound) {
   BlockSums sums("shard 0", first_.region());
-  sums.note(0, bytes_, {});
+  sums.note(0, bytes_);
   std::vector<std::byte> newer = bytes_;
   newer.back() ^= std::byte{8};
-  sums.note(0, newer, {});
+  sums.note(0, newer);
   EXPECT_EQ(sums.check(0, bytes_).code(), Code::corrupt);
   std::swap_ranges(newer.begin(), newer.begin() + kMiB, newer.begin() + kMiB);
   EXPECT_EQ(sums.check(0, newer).code(), Code::corrupt);
