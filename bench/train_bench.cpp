@@ -110,6 +110,7 @@ Result<std::unique_ptr<Platform>> open_platform(const TrainBenchOptions& options
   };
   settings.device.copy_bytes_per_second = options.link_bytes_per_second;
   settings.on_message = collector(messages);
+  settings.trace = !options.trace.empty();
   return Platform::open(std::move(settings));
 }
 
@@ -162,6 +163,7 @@ Result<Report> bench_train(const TrainBenchOptions& options) {
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, open_platform(options, messages));
   HEADRACE_TRY(train_rows(*platform, options, report));
   HEADRACE_TRY(links_row(*platform, options, report));
+  if (platform->trace() != nullptr) HEADRACE_TRY(platform->trace()->write(options.trace));
   append(report.notes, *messages);
   return report;
 }

@@ -29,8 +29,9 @@ struct TrainBenchOptions {
   std::uint64_t link_bytes_per_second = 1'000'000'000;  // of the links row, each way
   unsigned units = 24;
   int slots = 3;
-  int threads = 0;      // of the optimizer's team; 0: all
-  double max_norm = 1;  // clipping; 0: none
+  int threads = 0;              // of the optimizer's team; 0: all
+  std::filesystem::path trace;  // a Chrome trace of all steps goes there; empty: none
+  double max_norm = 1;          // clipping; 0: none
   std::size_t steps = 7;
 };
 

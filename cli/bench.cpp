@@ -46,6 +46,7 @@ bench::StepBenchOptions step_bench_options(const BenchStepOptions& given) {
   options.rounds = given.rounds.value_or(options.rounds);
   options.max_norm = given.max_norm.value_or(options.max_norm);
   options.threads = given.threads;
+  options.trace = given.trace;
   return options;
 }
 
@@ -63,6 +64,7 @@ bench::TrainBenchOptions train_bench_options(const BenchStepOptions& given) {
   options.steps = given.rounds.value_or(options.steps);
   options.max_norm = given.max_norm.value_or(options.max_norm);
   options.threads = given.threads;
+  options.trace = given.trace;
   return options;
 }
 

@@ -22,6 +22,7 @@ struct BenchStepOptions {
   bool train = false;
   bool quick = false;
   std::filesystem::path json = {};
+  std::filesystem::path trace = {};
   std::vector<StateFormat> formats = {};  // --train takes the first
   std::optional<std::uint64_t> state_bytes = {}, dram_bytes = {}, shard_bytes = {};
   std::optional<std::uint64_t> disk_bytes_per_second = {};  // --train only

@@ -102,6 +102,8 @@ void add_bench_step(CLI::App& bench, int& code) {
            "With --train: bytes a second that the disk is held to (1.5GB)");
   command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
   command->add_option("--json", options->json, kJsonHelp)->type_name("FILE");
+  command->add_option("--trace", options->trace, "Chrome trace of the steps, opens in Perfetto")
+      ->type_name("FILE");
   command->footer("Example:\n  headrace bench step --scratch /mnt/nvme --json step.json");
   command->callback([options, &code] { code = run_bench_step(*options); });
 }

@@ -45,8 +45,6 @@ void set_halves(std::uint16_t* low, std::uint16_t* high, std::span<const float> 
   }
 }
 
-std::size_t master_bytes(StateLayout layout) { return state_bytes_per_element(layout) - 8; }
-
 }  // namespace
 
 StateLayout layout_of(StateFormat format, ScalarType param) {
@@ -65,6 +63,8 @@ std::size_t state_bytes_per_element(StateLayout layout) {
       return 12;
   }
 }
+
+std::size_t master_bytes(StateLayout layout) { return state_bytes_per_element(layout) - 8; }
 
 StateView state_view(StateLayout layout, std::byte* state, std::size_t shard_elements,
                      std::size_t begin) {

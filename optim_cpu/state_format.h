@@ -29,6 +29,9 @@ inline constexpr std::size_t kSegmentElements = 256;
 StateLayout layout_of(StateFormat format, ScalarType param);
 std::size_t state_bytes_per_element(StateLayout layout);
 
+// Bytes of the master's array for one element: 4, 2 in split, 0 for own_master.
+std::size_t master_bytes(StateLayout layout);
+
 // A window of a shard's state: where its first element lies in each array.
 struct StateView {
   std::byte* master = nullptr;  // float, or the low halves in split; null for own_master

@@ -32,6 +32,16 @@ struct SaveJob {
   }
 };
 
+// What of the shard's state is read by itself.
+std::vector<BlockSums::Run> state_runs(const Shard& shard) {
+  const BlockSums::Run all{0, shard.param_at};
+  if (!shard.home_sums()) return {all};
+  std::vector<BlockSums::Run> runs = shard.home_sums()->runs();
+  std::erase_if(runs, [&](const BlockSums::Run& run) { return run.at >= all.size; });
+  if (!runs.empty()) runs.back().size = std::min(runs.back().size, all.size - runs.back().at);
+  return runs;
+}
+
 constexpr std::uint64_t kBytesPerSync = 32 * kMiB;
 
 // Memory of a block of the file.
@@ -45,6 +55,18 @@ struct Block {
 struct OpenBlock {
   std::size_t block = 0;
   std::vector<Event> filled = {};
+};
+
+// A part of the slot: what of a shard's state comes there, and what it is used for.
+struct SlotPart {
+  BlockSums::Run bytes;
+  Event there;
+  std::vector<Event> uses;
+
+  Event used() const { return Event::all(uses); }
+  bool meets(const BlockSums::Run& other) const {
+    return bytes.at < other.at + other.size && other.at < bytes.at + bytes.size;
+  }
 };
 
 // Training goes on meanwhile: the save has a lane, slots and blocks of its own, and holds up a
@@ -61,27 +83,32 @@ struct Save {
   std::size_t synced_writes = 0;
   std::uint64_t unsynced_bytes = 0;
   std::vector<Event> all_filled = {};
-  std::span<Slot> load_slots = {};
+  Slot* slot = nullptr;
+  std::vector<SlotPart> now = {};      // in the slot, of the shard that is queued
+  std::vector<SlotPart> earlier = {};  // and of those before it
   std::vector<Block> blocks = {};
   std::vector<Event> cut_free = {};  // of the blocks that a slot was cut into
   std::size_t next_block = 0;
-  std::size_t next_slot = 0;
 
   // The engine's blocks for checkpoints. Where it can have two slots, the second one is cut into
   // more of them: with few, the drive would wait for the lane and the lane for the drive.
   void take_memory() {
-    load_slots = parts.save_slots();
     for (Slot& block : parts.staging)
       blocks.push_back({block.state.region().view().bytes(), &block.free});
-    if (load_slots.size() < 2) return;
-    Slot& slot = load_slots.back();
-    const Bytes memory = slot.state.region().view().bytes();
-    cut_free.assign(memory.size() / kStagingBytes, slot.free);
-    if (cut_free.empty()) return;
-    slot.holds.reset();
+    const std::span<Slot> slots = parts.save_slots();
+    if (slots.empty()) return;
+    slot = &slots.front();
+    slot->holds.reset();
+    now.push_back({{0, slot->state.region().size()}, {}, {slot->free}});
+    if (slots.size() > 1) cut(slots.back());
+  }
+
+  void cut(Slot& other) {
+    const Bytes memory = other.state.region().view().bytes();
+    cut_free.assign(memory.size() / kStagingBytes, other.free);
+    other.holds.reset();
     for (std::size_t i = 0; i < cut_free.size(); ++i)
       blocks.push_back({memory.subspan(i * kStagingBytes, kStagingBytes), &cut_free[i]});
-    load_slots = load_slots.first(1);
   }
 
   std::size_t next_free_block() {
@@ -153,25 +180,49 @@ struct Save {
     unsynced_bytes = 0;
   }
 
-  Slot& next(Shard& shard) {
+  // To the slot, part by part: each as soon as what lies there is written, so that the drive does
+  // not wait for a whole shard.
+  void load(const Shard& shard) {
     StepContext context = parts.context();
-    return slot_of(shard, load_slots.subspan(next_slot++ % load_slots.size(), 1), context);
+    earlier.insert(earlier.end(), now.begin(), now.end());
+    now.clear();
+    for (const BlockSums::Run& run : state_runs(shard)) {
+      std::vector<Event> after = {shard.settled};
+      for (const SlotPart& last : earlier)
+        if (last.meets(run)) after.push_back(last.used());
+      const Event there = read_home(shard, run, slot->state.region().sub(run.at, run.size),
+                                    Event::all(after), context);
+      now.push_back({run, there, {there.over()}});
+    }
+    std::erase_if(earlier, [&](const SlotPart& last) {
+      return last.bytes.at + last.bytes.size <= shard.param_at;
+    });
   }
 
   void shard(Shard& shard) {
-    Slot* const slot = shard.in_place ? nullptr : &next(shard);
-    const std::byte* const state = (slot ? slot->state : shard.state).region().view().data;
-    const Event there = slot ? Event::all({slot->loaded, shard.settled}) : shard.settled;
-    std::vector<Event> filled;
-    for (const CheckpointPiece& piece : pieces_of(shard.spec))
-      filled.push_back(put(
+    if (!shard.in_place) load(shard);
+    const std::byte* const state =
+        (shard.in_place ? shard.state : slot->state).region().view().data;
+    const std::span<SlotPart> mine = shard.in_place ? std::span<SlotPart>() : std::span(now);
+    std::vector<Event> read;
+    for (const CheckpointPiece& piece : pieces_of(shard.spec)) {
+      const BlockSums::Run bytes =
+          state_bytes(shard.spec, piece.kind, piece.shard_begin, piece.count);
+      std::vector<Event> there = {shard.settled};
+      for (const SlotPart& part : mine)
+        if (part.meets(bytes)) there.push_back(part.there);
+      const Event filled = put(
           piece,
           [&shard, state, piece](std::span<float> out) {
             read_window(shard, state, piece.kind, piece.shard_begin, out);
           },
-          there));
-    const Event was_read = Event::all(filled).over();
-    if (slot) slot->free = Event::all({slot->free, was_read});
+          Event::all(there));
+      for (SlotPart& part : mine)
+        if (part.meets(bytes)) part.uses.push_back(filled.over());
+      read.push_back(filled.over());
+    }
+    for (const SlotPart& part : mine) read.push_back(part.used());
+    const Event was_read = Event::all(read);
     shard.settled = Event::all({shard.settled, was_read});
     all_filled.push_back(was_read);
   }
@@ -198,6 +249,10 @@ struct Save {
     for (Shard& shard : parts.shards) this->shard(shard);
     for (const TensorId id : frozen_tensors(parts)) frozen(id);
     if (!cut_free.empty()) parts.save_slots().back().free = Event::all(cut_free);
+    std::vector<Event> used;
+    for (const std::vector<SlotPart>* each : {&now, &earlier})
+      for (const SlotPart& part : *each) used.push_back(part.used());
+    if (slot != nullptr) slot->free = Event::all(used);
     parts.saving = Event::all({parts.saving, Event::all(all_filled)});
   }
 };

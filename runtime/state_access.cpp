@@ -111,6 +111,14 @@ void read_window(const Shard& shard, const std::byte* state, Kind kind, std::uin
     std::copy_n(kind == Kind::exp_avg ? view.exp_avg : view.exp_avg_sq, out.size(), out.begin());
 }
 
+BlockSums::Run state_bytes(const ShardSpec& shard, Kind kind, std::uint64_t begin,
+                           std::uint64_t count) {
+  const std::uint64_t master = master_bytes(shard.layout);
+  if (kind == Kind::master) return {begin * master, count * master};
+  const std::uint64_t before = kind == Kind::exp_avg ? master : master + sizeof(float);
+  return {shard.elements * before + begin * sizeof(float), count * sizeof(float)};
+}
+
 void write_window(const Shard& shard, std::byte* state, Kind kind, std::uint64_t begin,
                   std::span<const float> values) {
   const StateView view = window(shard, state, begin);

@@ -26,6 +26,11 @@ void read_window(const Shard& shard, const std::byte* state, Kind kind, std::uin
 void write_window(const Shard& shard, std::byte* state, Kind kind, std::uint64_t begin,
                   std::span<const float> values);
 
+// Where in the shard's state these values of `kind` lie. Of no size where the parameter is the
+// master.
+BlockSums::Run state_bytes(const ShardSpec& shard, Kind kind, std::uint64_t begin,
+                           std::uint64_t count);
+
 // The bytes that `kind` takes for one element of the tensor.
 std::size_t element_bytes(const Tensor& tensor, Kind kind);
 

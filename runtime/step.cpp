@@ -134,23 +134,27 @@ std::vector<Slot*> in_order_of_use(std::span<Shard* const> shards, std::span<Slo
 
 }  // namespace
 
-RegionCheck check_of(const Shard& shard) {
+RegionCheck check_of(const Shard& shard, std::uint64_t begin) {
   if (!shard.home_sums()) return {};
-  return [sums = shard.home_sums()](std::uint64_t at, ConstBytes bytes) {
-    return sums->check(at, bytes);
+  return [sums = shard.home_sums(), begin](std::uint64_t at, ConstBytes bytes) {
+    return sums->check(begin + at, bytes);
   };
+}
+
+Event read_home(const Shard& shard, const BlockSums::Run& part, const Region& to,
+                const Event& after, StepContext& context) {
+  return context.mover.move(shard.home().sub(part.at, part.size), to, after,
+                            {.io_class = IoClass::state_read,
+                             .name = "load",
+                             .check = check_of(shard, part.at),
+                             .redo = context.change > 0});
 }
 
 void load(Shard& shard, Slot& slot, StepContext& context) {
   slot.holds = {shard.id, shard.epoch};  // the epoch: a slot filled early and left unused must not
                                          // pass for fresh
-  const Region home = shard.home().sub(0, shard.param_at);
-  slot.loaded = context.mover.move(home, slot.state.region().sub(0, home.size()),
-                                   Event::all({slot.free, shard.settled}),
-                                   {.io_class = IoClass::state_read,
-                                    .name = "load",
-                                    .check = check_of(shard),
-                                    .redo = context.change > 0});
+  slot.loaded = read_home(shard, {0, shard.param_at}, slot.state.region().sub(0, shard.param_at),
+                          Event::all({slot.free, shard.settled}), context);
   slot.free = slot.loaded.over();
   shard.settled = Event::all({shard.settled, slot.free});  // a write must not overtake this read
 }

@@ -34,8 +34,12 @@ struct StepScalars {
   double grad_factor = 1;
 };
 
-// Looks at what is read of the shard's home on NVMe.
-RegionCheck check_of(const Shard& shard);
+// Looks at what is read of the shard's home on NVMe, from `begin` on.
+RegionCheck check_of(const Shard& shard, std::uint64_t begin = 0);
+
+// Reads `part` of the shard's home, whole blocks of it, to `to`.
+Event read_home(const Shard& shard, const BlockSums::Run& part, const Region& to,
+                const Event& after, StepContext& context);
 
 // Reads the shard's state into the slot; also called for the first slots when a step's first
 // gradient arrives.
