@@ -14,11 +14,13 @@
 #include "bench/model.h"
 #include "bench/raw_disk.h"
 #include "bench/resident.h"
+#include "runtime/checkpoint_tools.h"
 
 namespace headrace::bench {
 namespace {
 
-constexpr std::size_t kSaves = 4;  // of each format
+constexpr std::size_t kSaves = 8;               // of each format
+constexpr std::uint64_t kCheckpointBytes = 12;  // of a parameter: master, exp_avg, exp_avg_sq
 
 Result<double> bytes_per_second(RawDisk& disk, Direction direction, std::uint64_t bytes) {
   HEADRACE_ASSIGN(const RawSample sample, disk.measure(direction, bytes));
@@ -88,12 +90,6 @@ struct SaveFolder {
   SaveFolder(const SaveFolder&) = delete;
   SaveFolder& operator=(const SaveFolder&) = delete;
 
-  std::uint64_t bytes() const {
-    std::uint64_t sum = 0;
-    for (const auto& file : std::filesystem::directory_iterator(path)) sum += file.file_size();
-    return sum / 2;
-    return sum;
-  }
   const std::filesystem::path path;
 };
 
@@ -109,9 +105,11 @@ class FormatBench {
     const std::uint64_t before = resident_bytes();
     HEADRACE_ASSIGN(Model model, Model::open(platform, wanted, gradient));
     HEADRACE_TRY(rounds(model));
-    HEADRACE_TRY(saves(model));
+    const SaveFolder folder(options_.folder, name_of(format_));
+    HEADRACE_TRY(saves(model, folder.path));
     add_memory(model.engine().stats().held, peak_resident_bytes() - before);
     describe(model.engine().stats());
+    HEADRACE_TRY(verify(folder.path));
     if (!exact_peak) report_.notes.emplace_back("the peak of memory is that of the whole process");
     return model.engine().close(std::chrono::seconds(60));
   }
@@ -136,25 +134,33 @@ class FormatBench {
     return {};
   }
 
-  // One save after the other into the same folder, each with what it replaces on the disk.
-  Status saves(Model& model) {
-    const SaveFolder folder(options_.folder, name_of(format_));
+  // One save after the other into the same folder. The first two find new space on the disk.
+  Status saves(Model& model, const std::filesystem::path& folder) {
     std::mt19937 random(2);
     std::vector<Round> rounds;
-    HEADRACE_TRY(model.engine().save(folder.path));  // makes the folder
+    for (int i = 0; i < 2; ++i) HEADRACE_TRY(model.engine().save(folder));
+    const std::uint64_t written = kCheckpointBytes * model.engine().stats().parameters;
     HEADRACE_ASSIGN(RawRates before, measure(disk_, options_.raw_bytes, random));
     for (std::size_t round = 0; round < std::min(kSaves, options_.rounds); ++round) {
       const std::uint64_t read = model.engine().stats().nvme_read_bytes;
       const auto start = std::chrono::steady_clock::now();
-      HEADRACE_TRY(model.engine().save(folder.path));
+      HEADRACE_TRY(model.engine().save(folder));
       const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
       const std::uint64_t read_bytes = model.engine().stats().nvme_read_bytes - read;
       HEADRACE_ASSIGN(const RawRates after, measure(disk_, options_.raw_bytes, random));
       const RawRates rates = between(std::exchange(before, after), after);
-      rounds.push_back({taken.count(), least_seconds(rates, read_bytes, folder.bytes())});
+      rounds.push_back({taken.count(), least_seconds(rates, read_bytes, written)});
     }
     report_.rows.push_back(time_row(fmt::format("save.{}", name_of(format_)), rounds));
     return {};
+  }
+
+  static Status verify(const std::filesystem::path& folder) {
+    HEADRACE_ASSIGN(const CheckReport report, check_checkpoint(folder));
+    if (report.whole()) return {};
+    return Status(Code::corrupt,
+                  fmt::format("{} of {} blocks of the last save are not what was saved",
+                              report.bad_blocks, report.blocks));
   }
 
   void add_memory(const HeldBytes& held, std::uint64_t growth) {

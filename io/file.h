@@ -15,10 +15,14 @@ namespace headrace {
 enum class FileMode : std::uint8_t {
   scratch,    // an unnamed file in the folder `path`, reserved to its full size; gone with the
               // process
-  create,     // a new file named `path`, 0600; it must not exist
+  create,     // a new file named `path`, 0600, locked while it is open; it must not exist
   exclusive,  // the regular file named `path`, 0600, made and reserved when it does not exist;
               // locked while it is open: Code::locked when another opening of it lives
+  overwrite,  // the regular file named `path`, locked while it is open. Code::unavailable unless it
+              // has exactly `size` bytes, all of them reserved, and no other name; Code::locked
+              // when another opening that locks or shares it lives
   read_only,  // an existing regular file; links are not followed
+  shared,     // as read_only; Code::locked while an opening that locks it lives
 };
 
 struct FileSpec {

@@ -134,7 +134,10 @@ int open_by_mode(const FileSpec& spec) {
     case FileMode::exclusive:
       return retried(
           [&] { return ::open(path, O_RDWR | O_CREAT | O_NONBLOCK | kPrivate, kFileMode); });
+    case FileMode::overwrite:
+      return retried([&] { return ::open(path, O_RDWR | O_NONBLOCK | kPrivate); });
     case FileMode::read_only:  // O_NONBLOCK: a fifo must not hold the caller up
+    case FileMode::shared:
       return retried([&] { return ::open(path, O_RDONLY | O_NONBLOCK | kPrivate); });
   }
   return -1;
@@ -184,8 +187,10 @@ Status reserve_without_fallocate(const FileSpec& spec, int file) {
   return failure(errno, "set the size of", spec.path);
 }
 
+bool only_reads(FileMode mode) { return mode == FileMode::read_only || mode == FileMode::shared; }
+
 Status reserve(const FileSpec& spec, int file) {
-  if (spec.size == 0 || spec.mode == FileMode::read_only) return {};
+  if (spec.size == 0 || only_reads(spec.mode)) return {};
   if (spec.size > std::uint64_t{std::numeric_limits<off_t>::max()}) {
     return Status(Code::invalid, fmt::format("{}: no file can have {} bytes: ask for less",
                                              spec.path.string(), spec.size));
@@ -223,26 +228,44 @@ Status finish(const FileSpec& spec, OpenFile& open) {
 }
 
 // Of the descriptor that does the I/O: the lock lives as long as the last transfer of a process
-// that was killed.
+// that was killed. A reader does without where the file system has no locks.
 Status lock(const FileSpec& spec, int file) {
-  if (retried([&] { return ::flock(file, LOCK_EX | LOCK_NB); }) == 0) return {};
-  if (errno != EWOULDBLOCK) return failure(errno, "lock", spec.path);
+  const bool shared = spec.mode == FileMode::shared;
+  const int kind = shared ? LOCK_SH : LOCK_EX;
+  if (retried([&] { return ::flock(file, kind | LOCK_NB); }) == 0) return {};
+  if (errno != EWOULDBLOCK) return shared ? Status() : failure(errno, "lock", spec.path);
   return Status(Code::locked,
                 fmt::format("{} is in use by another process or engine: wait until it ends, or "
                             "choose another folder",
                             spec.path.string()));
 }
 
+// Nobody else sees what is written over it, and no write of it can meet a full disk.
+Status check_spare(const FileSpec& spec, int file) {
+  struct stat facts {};
+  if (::fstat(file, &facts) != 0) return failure(errno, "look at", spec.path);
+  constexpr std::uint64_t kBlock = 512;  // of st_blocks
+  const auto size = static_cast<std::uint64_t>(facts.st_size);
+  if (size == spec.size && facts.st_nlink == 1 &&
+      static_cast<std::uint64_t>(facts.st_blocks) * kBlock >= size)
+    return {};
+  return Status(Code::unavailable,
+                fmt::format("{} has {} bytes, {} names and {} blocks, not {} bytes of its own",
+                            spec.path.string(), size, facts.st_nlink, facts.st_blocks, spec.size));
+}
+
 Status prepare(const FileSpec& spec, OpenFile& open) {
   HEADRACE_TRY(measure(spec, open));
-  if (spec.mode == FileMode::exclusive) {
+  if (spec.mode != FileMode::scratch && spec.mode != FileMode::read_only) {
     HEADRACE_TRY(lock(spec, open.handle));
     HEADRACE_TRY(measure(spec, open));  // it may have been made meanwhile
-    open.existed = open.size > 0;
   }
+  if (spec.mode == FileMode::overwrite) HEADRACE_TRY(check_spare(spec, open.handle));
+  const bool may_exist = spec.mode == FileMode::exclusive || spec.mode == FileMode::overwrite;
+  open.existed = may_exist && open.size > 0;
   if (open.existed) return finish(spec, open);
   HEADRACE_TRY(reserve(spec, open.handle));
-  open.size = std::max(open.size, spec.mode == FileMode::read_only ? 0 : spec.size);
+  open.size = std::max(open.size, only_reads(spec.mode) ? 0 : spec.size);
   return finish(spec, open);
 }
 
@@ -253,7 +276,9 @@ const char* verb(FileMode mode) {
     case FileMode::create:
       return "create";
     case FileMode::exclusive:
+    case FileMode::overwrite:
     case FileMode::read_only:
+    case FileMode::shared:
       return "open";
   }
   return "open";

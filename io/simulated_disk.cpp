@@ -22,6 +22,12 @@ std::string name_of(const fs::path& path) {
 std::string parent_of(const std::string& name) { return fs::path(name).parent_path().string(); }
 std::string leaf_of(const std::string& name) { return fs::path(name).filename().string(); }
 
+bool only_reads(FileMode mode) { return mode == FileMode::read_only || mode == FileMode::shared; }
+bool must_exist(FileMode mode) { return only_reads(mode) || mode == FileMode::overwrite; }
+bool locks(FileMode mode) {
+  return mode == FileMode::create || mode == FileMode::exclusive || mode == FileMode::overwrite;
+}
+
 Status failure(const char* verb, const std::string& name, int error) {
   return Status(error == ENOSPC ? Code::out_of_space : Code::io,
                 fmt::format("cannot {} {}: {} (errno {})", verb, name,
@@ -39,15 +45,16 @@ void SimulatedDisk::make_folders(const fs::path& folder) {
 Result<OpenFile> SimulatedDisk::open(const FileSpec& spec) {
   const std::string name = name_of(spec.path);
   const bool unnamed = spec.mode == FileMode::scratch;
-  const bool exclusive = spec.mode == FileMode::exclusive;
+  const bool there = names_.contains(name);
   std::shared_ptr<Content> content;
   OpenFile opened;
-  if (spec.mode == FileMode::read_only || (exclusive && names_.contains(name))) {
-    if (!names_.contains(name)) return failure("open", name, ENOENT);
+  if (must_exist(spec.mode) || (spec.mode == FileMode::exclusive && there)) {
+    if (!there) return failure("open", name, ENOENT);
     content = names_.at(name);
-    if (exclusive && locked(content))
-      return Status(Code::locked, fmt::format("{} is in use by another engine", name));
-    opened.existed = exclusive;
+    HEADRACE_TRY(lock(content, spec));
+    if (spec.mode == FileMode::overwrite && content->size != spec.size)
+      return Status(Code::unavailable, fmt::format("{} has another size", name));
+    opened.existed = !only_reads(spec.mode);
   } else {
     HEADRACE_ASSIGN(content, make(name, spec));
   }
@@ -56,7 +63,7 @@ Result<OpenFile> SimulatedDisk::open(const FileSpec& spec) {
   opened.alignment = std::max({1U, spec.alignment, spec.direct ? alignment_ : 1U});
   opened.direct = spec.direct;
   opened.name = unnamed ? fmt::format("scratch file in {}", name) : name;
-  open_[opened.handle] = {std::move(content), opened.alignment, exclusive};
+  open_[opened.handle] = {std::move(content), opened.alignment, spec.mode};
   return opened;
 }
 
@@ -79,9 +86,16 @@ Result<std::shared_ptr<SimulatedDisk::Content>> SimulatedDisk::make(const std::s
   return content;
 }
 
-bool SimulatedDisk::locked(const std::shared_ptr<Content>& content) const {
-  return std::ranges::any_of(
-      open_, [&](const auto& open) { return open.second.locks && open.second.content == content; });
+// As flock: what locks keeps all others out, what shares those that lock; the rest does not ask.
+Status SimulatedDisk::lock(const std::shared_ptr<Content>& content, const FileSpec& spec) const {
+  const auto keeps_out = [&](const Open& open) {
+    if (open.content != content) return false;
+    if (spec.mode == FileMode::shared) return locks(open.mode);
+    return locks(spec.mode) && (locks(open.mode) || open.mode == FileMode::shared);
+  };
+  if (std::ranges::none_of(open_, [&](const auto& open) { return keeps_out(open.second); }))
+    return {};
+  return Status(Code::locked, fmt::format("{} is in use by another engine", name_of(spec.path)));
 }
 
 void SimulatedDisk::resize(Content& content, std::uint64_t size) const {

@@ -63,11 +63,11 @@ class SimulatedDisk {
   struct Open {
     std::shared_ptr<Content> content;
     std::uint32_t alignment = 1;
-    bool locks = false;
+    FileMode mode = FileMode::scratch;
   };
   std::int64_t misfit(const Open& open, std::uint64_t offset, ConstBytes memory) const;
   Result<std::shared_ptr<Content>> make(const std::string& name, const FileSpec& spec);
-  bool locked(const std::shared_ptr<Content>& content) const;
+  Status lock(const std::shared_ptr<Content>& content, const FileSpec& spec) const;
   void resize(Content& content, std::uint64_t size) const;
   bool has_children(const std::string& folder) const;
   Status rename_file(const std::string& from, const std::string& to);

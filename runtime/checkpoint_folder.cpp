@@ -115,8 +115,10 @@ Status check_folder(const Access& access, const fs::path& folder) {
   return {};
 }
 
+// Shared: no save writes over it meanwhile.
 Result<File> open_data(const Access& access, const fs::path& path, const Manifest& manifest) {
-  HEADRACE_ASSIGN(File file, open_to_read(access, path));
+  HEADRACE_ASSIGN(
+      File file, access.queue.open_file({.path = path, .mode = FileMode::shared, .direct = false}));
   if (file.info().size == manifest.data_bytes) return file;
   return Status(Code::corrupt,
                 fmt::format("{} has {} bytes, the manifest says {}: use another checkpoint, or a "
@@ -173,10 +175,12 @@ struct CheckpointWriter::Save {
   Status take_empty_folder();
   Status remove_leftovers();
   Status check_space(const Manifest& plan);
-  Status make_data(bool direct);
+  Status take_spare();
+  Status make_data();
+  Status open_data(FileMode mode, bool direct);
   Status publish(Manifest manifest);
   Status replace(const fs::path& from, const fs::path& to);
-  void remove_last();
+  void keep_last();
 };
 
 CheckpointWriter::Save::~Save() {
@@ -196,19 +200,37 @@ Status CheckpointWriter::Save::start(const Manifest& plan) {
   HEADRACE_TRY(lock_place());
   HEADRACE_TRY(find_generation());
   HEADRACE_TRY(remove_leftovers());
+  HEADRACE_TRY(take_spare());
+  if (data) return {};
   HEADRACE_TRY(check_space(plan));
-  return make_data(access.options.direct);
+  return make_data();
 }
 
-Status CheckpointWriter::Save::make_data(bool direct) {
-  const FileSpec spec{
-      .path = data_path(), .mode = FileMode::create, .size = planned_bytes, .direct = direct};
+// What the last save but one wrote, or a killed one: its space need not be found again, and is
+// written faster than new space. Another save's reader keeps it, as does who gave it another name.
+Status CheckpointWriter::Save::take_spare() {
+  if (first) return {};  // staging is new
+  HEADRACE_ASSIGN(const Entry entry, access.engine().look(data_path()));
+  if (entry == Entry::nothing) return {};
+  if (entry == Entry::file) {
+    const Status how = open_data(FileMode::overwrite, access.options.direct);
+    if (how.code() != Code::unavailable && how.code() != Code::locked) return how;
+  }
+  return access.engine().remove(data_path());
+}
+
+Status CheckpointWriter::Save::make_data() {
+  return open_data(FileMode::create, access.options.direct);
+}
+
+Status CheckpointWriter::Save::open_data(FileMode mode, bool direct) {
+  const FileSpec spec{.path = data_path(), .mode = mode, .size = planned_bytes, .direct = direct};
   HEADRACE_ASSIGN(data, access.queue.open_file(spec));
   data_made = true;
   if (data.info().alignment <= kRunAlignment) return {};
   data = File();
-  HEADRACE_TRY(access.engine().remove(data_path()));
-  return make_data(false);
+  if (mode == FileMode::create) HEADRACE_TRY(access.engine().remove(data_path()));
+  return open_data(mode, false);
 }
 
 Result<bool> CheckpointWriter::Save::is_first() const {
@@ -269,12 +291,11 @@ Status CheckpointWriter::Save::take_empty_folder() {
   return not_a_checkpoint(folder, "holds something else");
 }
 
-// The only names that a killed save can have left.
+// The only names that a killed save can have left, but for its data.
 Status CheckpointWriter::Save::remove_leftovers() {
   if (first) return {};  // staging is new
   HEADRACE_TRY(access.remove_if_there(folder / kNewManifestName));
-  HEADRACE_TRY(access.remove_if_there(folder / data_name(generation - 2)));
-  return access.remove_if_there(folder / data_name(generation));
+  return access.remove_if_there(folder / data_name(generation - 2));
 }
 
 Status CheckpointWriter::Save::remove_staging() {
@@ -299,12 +320,13 @@ Status CheckpointWriter::Save::check_space(const Manifest& plan) {
 Status CheckpointWriter::Save::publish(Manifest manifest) {
   manifest.generation = generation;
   HEADRACE_TRY(access.sync(data, planned_bytes));
+  data = File();  // unlocked before anyone can look for it
   manifest_made = true;
   HEADRACE_TRY(write_file(access, manifest_path(), serialize(manifest)));
   HEADRACE_TRY(access.engine().sync_folder(place()));
   HEADRACE_TRY(first ? replace(staging, folder) : replace(manifest_path(), folder / kManifestName));
   HEADRACE_TRY(access.engine().sync_folder(first ? parent_of(folder) : folder));
-  remove_last();
+  keep_last();
   return {};
 }
 
@@ -318,9 +340,11 @@ Status CheckpointWriter::Save::replace(const fs::path& from, const fs::path& to)
   return how;
 }
 
-void CheckpointWriter::Save::remove_last() {
+// Under the name that the next save looks for.
+void CheckpointWriter::Save::keep_last() {
   if (first) return;
-  const Status how = access.engine().remove(folder / data_name(generation - 1));
+  const Status how = access.engine().rename(folder / data_name(generation - 1),
+                                            folder / data_name(generation + 1));
   if (!how.ok()) access.platform.say(how.with("the next save tries again").message());
 }
 
@@ -357,8 +381,12 @@ Result<CheckpointReader> CheckpointReader::open(Platform& platform, IoQueue& que
     const fs::path data_path = path / data_name(manifest.generation);
     HEADRACE_ASSIGN(const Entry entry, access.engine().look(data_path));
     if (entry != Entry::nothing) {
-      HEADRACE_ASSIGN(File data, open_data(access, data_path, manifest));
-      return CheckpointReader(std::move(manifest), std::move(data));
+      Result<File> data = open_data(access, data_path, manifest);
+      // Two saves later it has another name, and other bytes.
+      HEADRACE_ASSIGN(const Entry now, access.engine().look(data_path));
+      if (now == Entry::nothing) continue;
+      if (!data.ok()) return data.status();
+      return CheckpointReader(std::move(manifest), std::move(*data));
     }
     if (std::exchange(tried, manifest.generation) == manifest.generation)
       return Status(Code::corrupt, fmt::format("{} is missing, the manifest speaks of it: use "

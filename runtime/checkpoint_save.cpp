@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 #include "optim_cpu/convert.h"
@@ -87,11 +88,11 @@ struct Save {
   std::vector<SlotPart> now = {};      // in the slot, of the shard that is queued
   std::vector<SlotPart> earlier = {};  // and of those before it
   std::vector<Block> blocks = {};
-  std::vector<Event> cut_free = {};  // of the blocks that a slot was cut into
+  std::deque<Event> cut_free = {};  // of the blocks that slots were cut into
   std::size_t next_block = 0;
 
-  // The engine's blocks for checkpoints. Where it can have two slots, the second one is cut into
-  // more of them: with few, the drive would wait for the lane and the lane for the drive.
+  // The engine's blocks for checkpoints. Where it can have more than one slot, the others are cut
+  // into more of them: with few, the drive would wait for the lane and the lane for the drive.
   void take_memory() {
     for (Slot& block : parts.staging)
       blocks.push_back({block.state.region().view().bytes(), &block.free});
@@ -100,15 +101,21 @@ struct Save {
     slot = &slots.front();
     slot->holds.reset();
     now.push_back({{0, slot->state.region().size()}, {}, {slot->free}});
-    if (slots.size() > 1) cut(slots.back());
+    for (Slot& other : slots.subspan(1)) cut(other);
   }
 
   void cut(Slot& other) {
     const Bytes memory = other.state.region().view().bytes();
-    cut_free.assign(memory.size() / kStagingBytes, other.free);
     other.holds.reset();
-    for (std::size_t i = 0; i < cut_free.size(); ++i)
-      blocks.push_back({memory.subspan(i * kStagingBytes, kStagingBytes), &cut_free[i]});
+    for (std::size_t at = 0; at + kStagingBytes <= memory.size(); at += kStagingBytes)
+      blocks.push_back({memory.subspan(at, kStagingBytes), &cut_free.emplace_back(other.free)});
+  }
+
+  void give_memory_back() {
+    std::vector<Event> used(cut_free.begin(), cut_free.end());
+    for (const std::vector<SlotPart>* each : {&now, &earlier})
+      for (const SlotPart& part : *each) used.push_back(part.used());
+    for (Slot& each : parts.save_slots()) each.free = Event::all(used);
   }
 
   std::size_t next_free_block() {
@@ -248,11 +255,7 @@ struct Save {
     take_memory();
     for (Shard& shard : parts.shards) this->shard(shard);
     for (const TensorId id : frozen_tensors(parts)) frozen(id);
-    if (!cut_free.empty()) parts.save_slots().back().free = Event::all(cut_free);
-    std::vector<Event> used;
-    for (const std::vector<SlotPart>* each : {&now, &earlier})
-      for (const SlotPart& part : *each) used.push_back(part.used());
-    if (slot != nullptr) slot->free = Event::all(used);
+    give_memory_back();
     parts.saving = Event::all({parts.saving, Event::all(all_filled)});
   }
 };

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <tbb/global_control.h>
 #include <tbb/info.h>
@@ -121,6 +122,14 @@ struct Checkpoint {
   Source data;
 };
 
+// No save writes over it meanwhile. False: one does, or has given it to another save already. A
+// file system without locks cannot say.
+Result<bool> share(const Source& folder, const std::string& name, const Source& data) {
+  if (::flock(data.descriptor(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+  HEADRACE_ASSIGN(const std::optional<Source> now, open_in(folder, name));
+  return now.has_value();
+}
+
 Result<Checkpoint> open_checkpoint(const fs::path& path) {
   HEADRACE_ASSIGN(const Source folder, open_folder(path));
   std::uint64_t tried = 0;
@@ -128,7 +137,11 @@ Result<Checkpoint> open_checkpoint(const fs::path& path) {
     HEADRACE_ASSIGN(Manifest manifest, read_manifest(folder));
     const std::string name = data_name(manifest.generation);
     HEADRACE_ASSIGN(std::optional<Source> data, open_in(folder, name));
-    if (data) return Checkpoint{std::move(manifest), std::move(*data)};
+    if (data) {
+      HEADRACE_ASSIGN(const bool ours, share(folder, name, *data));
+      if (!ours) continue;
+      return Checkpoint{std::move(manifest), std::move(*data)};
+    }
     if (std::exchange(tried, manifest.generation) == manifest.generation)
       return Status(Code::corrupt, fmt::format("{} is missing, the manifest speaks of it: use "
                                                "another checkpoint, or a copy of this one",

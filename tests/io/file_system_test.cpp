@@ -127,6 +127,38 @@ TEST_F(FileSystem, ReadOnlyTakesRegularFilesOnly) {
   EXPECT_EQ(engine_->open_file(read_only("absent")).status().code(), Code::io);
 }
 
+TEST_F(FileSystem, OverwriteTakesAWholeFileOfThatSizeThatNobodyElseHas) {
+  const auto name = [this](FileMode mode, std::uint64_t size) {
+    return FileSpec{.path = folder_.path() / "spare", .mode = mode, .size = size};
+  };
+  const FileSpec overwrite = name(FileMode::overwrite, kMiB);
+  EXPECT_EQ(engine_->open_file(overwrite).status().code(), Code::io);  // nothing is there
+  const OpenFile made = engine_->open_file(create("spare", kMiB)).value();
+  EXPECT_EQ(engine_->open_file(overwrite).status().code(), Code::locked);
+  EXPECT_EQ(engine_->open_file(name(FileMode::shared, 0)).status().code(), Code::locked);
+  engine_->close_file(made);
+
+  const OpenFile reader = engine_->open_file(name(FileMode::shared, 0)).value();
+  engine_->close_file(engine_->open_file(name(FileMode::shared, 0)).value());
+  EXPECT_EQ(engine_->open_file(overwrite).status().code(), Code::locked);
+  engine_->close_file(reader);
+
+  EXPECT_EQ(engine_->open_file(name(FileMode::overwrite, kMiB + 1)).status().code(),
+            Code::unavailable);
+  fs::create_hard_link(folder_.path() / "spare", folder_.path() / "snapshot");
+  EXPECT_EQ(engine_->open_file(overwrite).status().code(), Code::unavailable);
+  fs::remove(folder_.path() / "snapshot");
+  const Result<OpenFile> whole = engine_->open_file(overwrite);
+  ASSERT_TRUE(whole.ok()) << whole.status().to_string();
+  EXPECT_TRUE(whole->existed);
+  EXPECT_EQ(whole->size, kMiB);
+  engine_->close_file(*whole);
+
+  ASSERT_EQ(::truncate((folder_.path() / "spare").c_str(), 0), 0);
+  ASSERT_EQ(::truncate((folder_.path() / "spare").c_str(), kMiB), 0);  // a hole now
+  EXPECT_EQ(engine_->open_file(overwrite).status().code(), Code::unavailable);
+}
+
 TEST_F(FileSystem, ScratchNeedsAFolderThatIsNotALink) {
   fs::create_directory(folder_.path() / "real");
   fs::create_directory_symlink(folder_.path() / "real", folder_.path() / "link");

@@ -106,6 +106,24 @@ TEST_F(SimulatedDiskTest, NamesAreCreatedOnceAndOpenedOnlyIfThere) {
   EXPECT_EQ(disk.open(spec("/none", FileMode::scratch, 0)).status().code(), Code::io);
 }
 
+TEST_F(SimulatedDiskTest, OverwriteTakesAFileOfThatSizeThatNobodyElseHas) {
+  const auto code = [this](FileMode mode, std::uint64_t size) {
+    return disk.open(spec("/disk/a", mode, size)).status().code();
+  };
+  EXPECT_EQ(code(FileMode::overwrite, 100), Code::io);
+  write_file("/disk/a", 1);
+  EXPECT_EQ(code(FileMode::overwrite, 99), Code::unavailable);
+  const OpenFile reader = open("/disk/a", FileMode::shared);
+  EXPECT_EQ(code(FileMode::overwrite, 100), Code::locked);
+  EXPECT_EQ(code(FileMode::exclusive, 100), Code::locked);
+  disk.close(reader.handle);
+  const OpenFile writer = open("/disk/a", FileMode::overwrite, 100);
+  EXPECT_TRUE(writer.existed);
+  EXPECT_EQ(code(FileMode::shared, 0), Code::locked);
+  EXPECT_EQ(code(FileMode::overwrite, 100), Code::locked);
+  EXPECT_TRUE(holds("/disk/a", 1));  // read_only does not ask
+}
+
 TEST_F(SimulatedDiskTest, FoldersAreMadeOnceAndRemovedWhenEmpty) {
   EXPECT_EQ(disk.make_folder("/disk/runs").code(), Code::io);
   EXPECT_EQ(disk.make_folder("/none/runs").code(), Code::io);

@@ -50,7 +50,7 @@ TEST_F(CheckpointFolder, GoesThereAndBackAndIsPrivate) {
   EXPECT_EQ(mode_of(folder_), 0700u);
   EXPECT_EQ(mode_of(folder_ / kManifestName), 0600u);
   EXPECT_EQ(mode_of(folder_ / data_name(3)), 0600u);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 3);  // with the next save's space
   EXPECT_EQ(std::distance(fs::directory_iterator(temporary_.path()), {}), 1);
 }
 
@@ -89,6 +89,34 @@ TEST_F(CheckpointFolder, ALinkInTheWayOfTheNextSaveIsRemovedAndNotFollowed) {
   EXPECT_EQ(number(), 2u);
   EXPECT_TRUE(fs::is_regular_file(folder_ / data_name(2)));
   EXPECT_EQ(fs::file_size(temporary_.path() / "precious"), 0u);
+}
+
+TEST_F(CheckpointFolder, ACopyByHardLinksStaysWhole) {
+  const fs::path copy = temporary_.path() / "copy";
+  fs::create_directory(copy);
+  ASSERT_TRUE(save_number(1).ok());
+  for (const auto& file : fs::directory_iterator(folder_))
+    fs::create_hard_link(file.path(), copy / file.path().filename());
+  for (const std::uint64_t number : {2, 3, 4}) {
+    ASSERT_TRUE(save_number(number).ok());
+    EXPECT_EQ(number_of(*platform_, *queue_, copy), 1u);
+    EXPECT_EQ(this->number(), number);
+  }
+}
+
+TEST_F(CheckpointFolder, ACheckpointThatIsBeingCheckedIsNotWrittenOver) {
+  ASSERT_TRUE(save_number(1).ok());
+  std::uint64_t next = 2;
+  CheckOptions options;
+  options.threads = 1;
+  options.progress = [&](std::uint64_t, std::uint64_t) {
+    EXPECT_TRUE(save_number(next).ok()) << next;
+    ++next;
+  };
+  const CheckReport report = check_checkpoint(folder_, options).value();
+  EXPECT_TRUE(report.whole());
+  EXPECT_EQ(report.generation, 1u);
+  EXPECT_GT(next, 3u);
 }
 
 TEST_F(CheckpointFolder, WhatIsNoCheckpointIsNeverTouched) {

@@ -58,9 +58,10 @@ class FailingEngine : public IoEngine {
   Nanoseconds due() const override { return failed_.empty() ? inner_->due() : Nanoseconds(0); }
 
   Result<OpenFile> open_file(const FileSpec& spec) override {
-    if (spec.mode == FileMode::read_only) return inner_->open_file(spec);
+    if (spec.mode == FileMode::read_only || spec.mode == FileMode::shared)
+      return inner_->open_file(spec);
     const std::string name = spec.path.filename().string();
-    const auto fate = script_->next("create " + name);
+    const auto fate = script_->next((spec.mode == FileMode::overwrite ? "overwrite " : "create ") + name);
     if (fate == FailureScript::Fate::failed) return failure();
     HEADRACE_ASSIGN(const OpenFile open, inner_->open_file(spec));
     names_[open.handle] = name;

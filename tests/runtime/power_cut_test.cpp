@@ -95,11 +95,12 @@ const std::vector<std::uint64_t>& hashes() {
   return all;
 }
 
+// And beside the space that the next save writes over.
 std::uint64_t free_beside_a_checkpoint() {
   static const std::uint64_t free = [] {
     const auto disk = new_disk();
     Computer computer(disk, 1);
-    EXPECT_TRUE(computer.engine().save(kFolder).ok());
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(computer.engine().save(kFolder).ok());
     return disk->free_bytes();
   }();
   return free;
@@ -143,8 +144,10 @@ struct Run {
   void end() {
     Computer computer(disk, random());
     ASSERT_NO_FATAL_FAILURE(come_back(computer));
-    const Status how = computer.engine().save(kFolder);
-    ASSERT_TRUE(how.ok()) << how.to_string();
+    for (int i = 0; i < 2; ++i) {
+      const Status how = computer.engine().save(kFolder);
+      ASSERT_TRUE(how.ok()) << how.to_string();
+    }
     EXPECT_EQ(disk->free_bytes(), free_beside_a_checkpoint()) << "something was left behind";
   }
 };
