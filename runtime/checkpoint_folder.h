@@ -2,12 +2,12 @@
 //
 // A folder holds `manifest` and the data file that it names. Its first save is made in a sibling,
 // ".NAME.saving", which is renamed when all of it is on the drive; each later one writes data under
-// a fresh name and renames a new manifest over the old one. So at any moment the folder is absent or
-// holds one whole checkpoint, whatever fails. The old data keeps its space and gets the name of the
-// next save's: that one writes over it, unless somebody reads it or has given it a second name. What
-// a killed save has left is removed, or written over, by the next one; nothing with another name is
-// ever touched. Links are not followed. The folder a save works in is locked meanwhile: a second
-// save is refused, of any process.
+// a fresh name and renames a new manifest over the old one. So at any moment the folder is absent
+// or holds one whole checkpoint, whatever fails. The old data keeps its space and gets the name of
+// the next save's: that one writes over it, unless somebody reads it or has given it a second name.
+// What a killed save has left is removed, or written over, by the next one; nothing with another
+// name is ever touched. Links are not followed. The folder a save works in is locked meanwhile: a
+// second save is refused, of any process.
 //
 // Used by one thread at a time; blocks in Platform::wait. Platform and queue outlive both classes.
 #pragma once

@@ -79,7 +79,7 @@ Status EngineParts::wait(const Event& event, const Loan& loan) {
 }
 
 std::span<Slot> EngineParts::save_slots() {
-  return std::span(slots).last(std::min<std::size_t>(slots.size(), slots.size() >= 4 ? 2 : 1));
+  return std::span(slots).last(std::min<std::size_t>(slots.size(), slots.size() >= 4 ? 3 : 1));
 }
 
 std::span<Slot> EngineParts::step_slots() {

@@ -69,7 +69,8 @@ struct EngineParts {
   std::byte* param_of(TensorId tensor) const;
   // Every change queued so far is over, well or not.
   Event all_settled() const;
-  // While a save passes through the last slots, steps and writes use the others.
+  // While a save passes through the last slots (three of four or more), steps and writes use the
+  // others.
   std::span<Slot> step_slots();
   std::span<Slot> save_slots();
   // Blocks, the mutex given up, until no call that must be alone is running.
