@@ -61,7 +61,8 @@ class FailingEngine : public IoEngine {
     if (spec.mode == FileMode::read_only || spec.mode == FileMode::shared)
       return inner_->open_file(spec);
     const std::string name = spec.path.filename().string();
-    const auto fate = script_->next((spec.mode == FileMode::overwrite ? "overwrite " : "create ") + name);
+    const auto fate =
+        script_->next((spec.mode == FileMode::overwrite ? "overwrite " : "create ") + name);
     if (fate == FailureScript::Fate::failed) return failure();
     HEADRACE_ASSIGN(const OpenFile open, inner_->open_file(spec));
     names_[open.handle] = name;
