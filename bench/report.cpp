@@ -36,6 +36,7 @@ Row row_of(std::span<const Round> rounds, Better better) {
   Row row;
   row.value = median_of(rounds, &Round::value);
   row.bound = median_of(rounds, &Round::bound);
+  row.cpu = median_of(rounds, &Round::cpu);
   for (const Round& round : rounds) {
     row.samples.push_back(row.bound > 0 ? ratio_of(round, better) : round.value);
   }
@@ -65,6 +66,7 @@ Json json_of(const Row& row) {
           {"bound", or_null(row.bound)},
           {"ratio", or_null(row.ratio)},
           {"spread", row.spread},
+          {"cpu_seconds_per_gb", or_null(row.cpu)},
           {"samples", row.samples}};
 }
 
@@ -109,15 +111,25 @@ std::string to_json(const Machine& machine, std::span<const Row> rows) {
 
 std::string to_table(std::span<const Row> rows) {
   std::size_t width = 4;
-  for (const Row& row : rows) width = std::max(width, row.name.size());
-  std::string text = fmt::format("{:<{}}  {:>12}  {:>12}  {:>8}  {:>7}  {:>6}\n", "row", width,
-                                 "value", "bound", "of bound", "spread", "rounds");
+  bool cpu = false;
   for (const Row& row : rows) {
-    const std::string percent = row.bound > 0 ? fmt::format("{:.1f} %", row.ratio * 100) : "-";
-    text += fmt::format("{:<{}}  {:>12}  {:>12}  {:>8}  {:>7}  {:>6}{}\n", row.name, width,
-                        amount(row.value, row.unit), amount(row.bound, row.unit), percent,
-                        fmt::format("{:.1f} %", row.spread * 100), row.samples.size(),
-                        noisy(row) ? "  noisy" : "");
+    width = std::max(width, row.name.size());
+    cpu |= row.cpu > 0;
+  }
+  const auto line = [&](std::string_view name, const auto& value, const auto& bound,
+                        const auto& ratio, const auto& spread, const auto& seconds,
+                        const auto& rounds) {
+    return fmt::format("{:<{}}  {:>12}  {:>12}  {:>8}  {:>7}{}  {:>6}", name, width, value, bound,
+                       ratio, spread, cpu ? fmt::format("  {:>8}", seconds) : "", rounds);
+  };
+  std::string text =
+      line("row", "value", "bound", "of bound", "spread", "CPU s/GB", "rounds") + "\n";
+  for (const Row& row : rows) {
+    text += line(row.name, amount(row.value, row.unit), amount(row.bound, row.unit),
+                 row.bound > 0 ? fmt::format("{:.1f} %", row.ratio * 100) : "-",
+                 fmt::format("{:.1f} %", row.spread * 100),
+                 row.cpu > 0 ? fmt::format("{:.3f}", row.cpu) : "-", row.samples.size());
+    text += noisy(row) ? "  noisy\n" : "\n";
   }
   return text;
 }

@@ -29,6 +29,7 @@ Quartiles quartiles(std::span<const double> samples);
 struct Round {
   double value = 0;
   double bound = 0;
+  double cpu = 0;  // CPU seconds per decimal GB that were spent on the value; 0: not counted
 };
 
 struct Row {
@@ -38,6 +39,7 @@ struct Row {
   double bound = 0;             // median over rounds; 0: the row has none, and no ratio
   double ratio = 0;             // higher is better, 1 is the bound: median of `samples`
   double spread = 0;            // distance of the quartiles of `samples` over their median
+  double cpu = 0;               // CPU seconds per GB, of all threads; median over rounds
   std::vector<double> samples;  // one ratio per round; without a bound, one value per round
 };
 

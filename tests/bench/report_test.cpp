@@ -106,6 +106,7 @@ TEST(Report, JsonHasTheSchemaOfTheBenchmarks) {
       "bound": 4.0,
       "ratio": 0.75,
       "spread": 0.0,
+      "cpu_seconds_per_gb": null,
       "samples": [
         0.75
       ]
@@ -135,6 +136,15 @@ TEST(Report, TableShowsValueBoundAndPercentSideBySide) {
   EXPECT_EQ(to_table(rows),
             "row                   value         bound  of bound   spread  rounds\n"
             "adamw.fp32.1t        3 GB/s        4 GB/s    75.0 %    0.0 %       1\n");
+}
+
+TEST(Report, TableShowsCpuTimeWhereARowHasIt) {
+  const std::vector<Round> rounds{{3, 4, 0.025}};
+  const std::vector<Row> rows{rate_row("read", rounds), rate_row("copy", {})};
+  EXPECT_EQ(to_table(rows),
+            "row          value         bound  of bound   spread  CPU s/GB  rounds\n"
+            "read        3 GB/s        4 GB/s    75.0 %    0.0 %     0.025       1\n"
+            "copy             -             -         -    0.0 %         -       0\n");
 }
 
 TEST(Machine, MountOfAPathIsTheLongestMountPointAboveIt) {
