@@ -46,6 +46,9 @@ Status check_options(const EngineOptions& options) {
     return invalid(
         "durability is reusable, and state is not placed on NVMe: what lies in DRAM goes "
         "with the process; set state to nvme, or durability to scratch");
+  if (!options.nvme_shares.empty() && options.nvme_shares.size() != options.nvme_paths.size())
+    return invalid(fmt::format("nvme_shares has {} numbers for {} nvme_paths: give one for each",
+                               options.nvme_shares.size(), options.nvme_paths.size()));
   const std::uint32_t alignment = options.nvme_alignment;
   if ((alignment & (alignment - 1)) != 0 || alignment > 2 * kMiB)
     return invalid(

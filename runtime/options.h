@@ -48,9 +48,12 @@ struct EngineOptions {
   std::uint64_t dram_bytes = 0;
   std::uint64_t hbm_bytes = 0;
   std::uint64_t nvme_bytes = 0;                   // 0 with nvme_paths: as much as is needed
-  std::vector<std::filesystem::path> nvme_paths;  // folders; state is striped evenly over them
-  std::uint32_t nvme_alignment = 0;               // 0: what the file system says
-  Durability durability = Durability::scratch;    // reusable: with StateHome::nvme
+  std::vector<std::filesystem::path> nvme_paths;  // folders; state is striped over them
+  // How much of the state each path takes, in proportion: {3, 1}. Empty: scratch state of 1 GiB and
+  // more is striped by what each path was measured to give, other state evenly.
+  std::vector<unsigned> nvme_shares;
+  std::uint32_t nvme_alignment = 0;             // 0: what the file system says
+  Durability durability = Durability::scratch;  // reusable: with StateHome::nvme
 
   std::uint64_t shard_bytes = 0;  // of state; 0: min(32 MiB, what divides dram_bytes among slots)
   int slots = 4;                  // 2 or more

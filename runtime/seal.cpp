@@ -1,12 +1,15 @@
 #include "runtime/seal.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "io/bytes.h"
 #include "runtime/checkpoint.h"
 #include "runtime/close.h"
+#include "tiers/path_rates.h"
 
 namespace headrace {
 namespace {
@@ -102,6 +105,24 @@ Status make_tier(Platform& platform, TierKind kind, std::uint64_t bytes,
   return {};
 }
 
+// How the paths share the state, as asked for, or as they were measured where that is worth it: a
+// reusable slab must be found again where it was.
+Result<std::vector<unsigned>> shares_of_paths(EngineParts& parts, const NvmeOptions& files) {
+  constexpr std::uint64_t kMeasuredFrom = kGiB, kProbeBytes = 16 * kMiB;
+  const EngineOptions& options = parts.options;
+  const bool measured = options.nvme_shares.empty() && options.nvme_paths.size() > 1 &&
+                        !reusable(options) && parts.plan.nvme_bytes >= kMeasuredFrom;
+  if (!measured) return options.nvme_shares;
+  HEADRACE_ASSIGN(
+      const std::vector<double> rates,
+      measure_paths(parts.platform, options.nvme_paths, files, kProbeBytes, options.deadline));
+  std::vector<unsigned> shares = headrace::shares_of(rates);
+  parts.plan.words += fmt::format(
+      ", in shares of {} on the paths, which gave {:.2f} GB/s", fmt::join(shares, ":"),
+      fmt::join(rates | std::views::transform([](double rate) { return rate / 1e9; }), ", "));
+  return shares;
+}
+
 Status make_nvme(EngineParts& parts) {
   const EngineOptions& options = parts.options;
   if (parts.plan.nvme_bytes == 0) return {};
@@ -110,6 +131,7 @@ Status make_nvme(EngineParts& parts) {
     files.file_name = kSlabName;
     files.front_bytes = Slab::front_bytes(parts);
   }
+  HEADRACE_ASSIGN(files.shares, shares_of_paths(parts, files));
   Result<std::unique_ptr<Tier>> tier =
       Tier::nvme(parts.platform, options.nvme_paths, parts.plan.nvme_bytes, files);
   if (tier.status().code() == Code::locked) return name_owner(parts, tier.status());

@@ -51,6 +51,8 @@ std::uint64_t layout_sum(const EngineParts& parts) {
                                                 shard.param_at, shard.spec.elements};
     sum.update(std::as_bytes(std::span(words)));
   });
+  for (const unsigned share : parts.options.nvme_shares)
+    sum.update(std::as_bytes(std::span(&share, 1)));
   return sum.digest();
 }
 
@@ -138,12 +140,12 @@ Result<std::unique_ptr<Slab>> Slab::open(EngineParts& parts) {
 
 Status Slab::begin(EngineParts& parts) {
   for (std::size_t path = 0; path < files_.paths(); ++path)
-    if (files_.info(path).size < files_.file_bytes())
+    if (files_.info(path).size < files_.file_bytes(path))
       return Status(Code::invalid,
                     fmt::format("{} has {} and this model needs {}: it is no slab of this model, "
                                 "remove it or choose another folder",
                                 name(path), format_bytes(files_.info(path).size),
-                                format_bytes(files_.file_bytes())));
+                                format_bytes(files_.file_bytes(path))));
   std::random_device random;
   header_.slab = (std::uint64_t{random()} << 32) | random();
   HEADRACE_TRY(wait(parts, commit(parts, {})));

@@ -12,6 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+constexpr unsigned kMostShare = 1024;
 constexpr std::uint64_t kMostStripeBytes = std::uint64_t{1} << 40;
 
 Status wrong(const fs::path& folder, std::string_view why) {
@@ -50,6 +51,15 @@ Status check_arguments(std::span<const fs::path> paths, std::uint64_t capacity,
   if (paths.empty()) return Status(Code::invalid, "tier nvme needs at least one folder");
   if (capacity > kMostBytes)
     return Status(Code::invalid, fmt::format("tier nvme of {} B: ask for less", capacity));
+  const auto bad = [](unsigned share) { return share == 0 || share > kMostShare; };
+  if (!options.shares.empty() && options.shares.size() != paths.size())
+    return Status(Code::invalid, fmt::format("{} shares for {} folders: give one for each",
+                                             options.shares.size(), paths.size()));
+  if (const auto at = std::ranges::find_if(options.shares, bad); at != options.shares.end())
+    return Status(Code::invalid,
+                  fmt::format("a share of {}: give 1 to {}, and leave out a folder that is not to "
+                              "be used",
+                              *at, kMostShare));
   if (options.stripe_bytes == 0 || options.stripe_bytes > kMostStripeBytes)
     return Status(Code::invalid,
                   fmt::format("stripes of {} B: 2 MiB are usual", options.stripe_bytes));
@@ -105,22 +115,48 @@ Result<Stripes> Stripes::open(Platform& platform, std::span<const fs::path> fold
     HEADRACE_ASSIGN(IoQueue* const queue, platform.queue_for(folder));
     HEADRACE_ASSIGN(const std::uint32_t alignment, alignment_in(*queue, folder, options));
     stripes.alignment_ = std::max(stripes.alignment_, alignment);
-    stripes.paths_.push_back({queue, {}});
+    const std::size_t path = stripes.paths_.size();
+    stripes.paths_.push_back({queue, options.shares.empty() ? 1 : options.shares[path]});
   }
+  stripes.take_turns();
   stripes.stripe_bytes_ = round_up(options.stripe_bytes, stripes.alignment_);
   stripes.front_bytes_ = options.front_bytes;
   HEADRACE_TRY(stripes.reserve_all(platform, folders, capacity, options));
   return stripes;
 }
 
+// Whoever is furthest behind his share comes next; of equals, the first.
+void Stripes::take_turns() {
+  unsigned all = 0;
+  for (const Path& path : paths_) all += path.share;
+  std::vector<unsigned> had(paths_.size());
+  for (unsigned turn = 1; turn <= all; ++turn) {
+    const auto behind = [&](std::size_t k) {
+      return std::int64_t{turn} * paths_[k].share - std::int64_t{had[k]} * all;
+    };
+    std::size_t next = 0;
+    for (std::size_t k = 1; k < paths_.size(); ++k)
+      if (behind(k) > behind(next)) next = k;
+    turns_.push_back({next, had[next]++});
+  }
+}
+
+// How many of the first `stripes` are the path's.
+std::uint64_t Stripes::stripes_of(std::size_t path, std::uint64_t stripes) const {
+  const auto rest = static_cast<std::ptrdiff_t>(stripes % turns_.size());
+  const auto mine = [path](const Turn& turn) { return turn.path == path; };
+  return stripes / turns_.size() * paths_[path].share +
+         static_cast<std::uint64_t>(std::count_if(turns_.begin(), turns_.begin() + rest, mine));
+}
+
 Status Stripes::reserve_all(Platform& platform, std::span<const fs::path> folders,
                             std::uint64_t capacity, const NvmeOptions& options) {
   const std::uint64_t step = folders.size() == 1 ? alignment_ : stripe_bytes_;
-  const std::uint64_t share = round_up((capacity + folders.size() - 1) / folders.size(), step);
-  share_ = share;
+  const std::uint64_t stripes = (capacity + step - 1) / step;
   for (std::size_t k = 0; k < folders.size(); ++k) {
     IoQueue& queue = *paths_[k].queue;
-    const std::uint64_t size = file_bytes();
+    const std::uint64_t size = front_bytes_ + stripes_of(k, stripes) * step;
+    paths_[k].bytes = size;
     HEADRACE_ASSIGN(const std::uint64_t free, queue.folders().free_bytes(folders[k]));
     HEADRACE_ASSIGN(const bool there, exists(queue, folders[k], options));
     if (!there && free < size) return no_space(folders[k], capacity, size, free, folders.size());
@@ -140,9 +176,10 @@ std::vector<Piece> Stripes::pieces(std::uint64_t offset, std::uint64_t size) con
   for (std::uint64_t at = 0; at < size; at += pieces.back().size) {
     const std::uint64_t stripe = (offset + at) / stripe_bytes_;
     const std::uint64_t within = (offset + at) % stripe_bytes_;
-    const Path& path = paths_[stripe % paths_.size()];
-    pieces.push_back({path.queue, &path.file,
-                      front_bytes_ + stripe / paths_.size() * stripe_bytes_ + within, at,
+    const Turn& turn = turns_[stripe % turns_.size()];
+    const Path& path = paths_[turn.path];
+    const std::uint64_t before = stripe / turns_.size() * path.share + turn.nth;
+    pieces.push_back({path.queue, &path.file, front_bytes_ + before * stripe_bytes_ + within, at,
                       std::min(size - at, stripe_bytes_ - within)});
   }
   return pieces;

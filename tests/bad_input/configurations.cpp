@@ -26,6 +26,12 @@ std::vector<Configuration> wrong_numbers() {
        [](Options& o) { o.nvme_alignment = 1U << 30; },
        kWrong,
        {"nvme_alignment is 1073741824", "2 MiB"}},
+      {"shares",
+       [](Options& o) {
+         o.nvme_shares = {1, 2, 3};
+       },
+       kWrong,
+       {"nvme_shares has 3 numbers", "for each"}},
       {"SIMD", [](Options& o) { o.simd_target = 12345; }, kWrong, {"12345", "available_targets"}},
       {"format", [](Options& o) { o.format = static_cast<StateFormat>(9); }, kWrong, {"format 9"}},
       {"state", [](Options& o) { o.state = static_cast<StateHome>(9); }, kWrong, {"StateHome 9"}},

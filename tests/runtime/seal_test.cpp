@@ -57,6 +57,22 @@ void run_through_everywhere(const std::vector<TensorSpec>& specs) {
 
 TEST(Seal, AnEmptyModelIsLegal) { run_through_everywhere({}); }
 
+TEST(Seal, SharesOfPathsChangeNoBit) {
+  std::vector<std::uint64_t> hashes;
+  for (const std::vector<unsigned>& shares : {std::vector<unsigned>{}, {1, 1}, {5, 2}}) {
+    const auto platform = Platform::simulate();
+    EngineOptions options = options_of({.place = Place::nvme}, "/disk0");
+    options.nvme_paths = {"/disk0", "/disk1"};
+    options.nvme_shares = shares;
+    const auto engine = Engine::open(*platform, options).value();
+    ASSERT_TRUE(build(*engine).ok());
+    ASSERT_TRUE(train(*engine, 0, 3).ok());
+    hashes.push_back(engine->state_hash().value());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], hashes[2]);
+}
+
 TEST(Seal, AModelOfEmptyTensorsIsLegal) {
   run_through_everywhere({{.name = "a"},
                           {.name = "b", .unit = UnitId{1}, .param = ScalarType::fp32},

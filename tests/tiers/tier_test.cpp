@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <numeric>
 
 #include "tests/tiers/ground.h"
 
@@ -140,6 +141,34 @@ TEST_P(Tiers, PiecesCoverARangeOnceAndLoadPathsEvenly) {
       }
       EXPECT_NEAR(static_cast<double>(end), static_cast<double>(tier->capacity() / paths), 12288);
     }
+  }
+}
+
+TEST_P(Tiers, PiecesFollowTheShares) {
+  constexpr std::uint64_t kStripe = 4096, kStripes = 100;
+  for (const std::vector<unsigned>& shares : {std::vector{3U, 1U}, std::vector{1U, 7U, 2U}}) {
+    NvmeOptions options;
+    options.stripe_bytes = kStripe;
+    options.shares = shares;
+    const auto tier =
+        Tier::nvme(ground.platform(), ground.folders(shares.size()), kStripes * kStripe, options)
+            .value();
+    const unsigned all = std::accumulate(shares.begin(), shares.end(), 0U);
+    std::map<const File*, std::uint64_t> ends;
+    std::uint64_t at = 0;
+    for (const Piece& piece : tier->stripes().pieces(0, kStripes * kStripe)) {
+      EXPECT_EQ(piece.at, at);
+      EXPECT_EQ(piece.file_offset, ends[piece.file]);  // without gap or overlap
+      ends[piece.file] += piece.size;
+      at += piece.size;
+      for (std::size_t k = 0; k < shares.size(); ++k) {  // never off by more than a stripe or so
+        const File* const file = tier->stripes().front(k).file;
+        EXPECT_NEAR(static_cast<double>(ends[file]) / kStripe,
+                    static_cast<double>(at) / kStripe * shares[k] / all, 1.5);
+      }
+    }
+    for (std::size_t k = 0; k < shares.size(); ++k)
+      EXPECT_EQ(tier->stripes().file_bytes(k), ends[tier->stripes().front(k).file]);
   }
 }
 
