@@ -75,7 +75,7 @@ class Tier {
   static Result<std::unique_ptr<Tier>> hbm(Platform& platform, std::uint64_t capacity);
   static Result<std::unique_ptr<Tier>> dram(Platform& platform, std::uint64_t capacity,
                                             int numa_node = -1);
-  // Striped evenly over unnamed files in `paths` (tiers/stripes.h).
+  // Striped in shares over unnamed files in `paths` (tiers/stripes.h).
   static Result<std::unique_ptr<Tier>> nvme(Platform& platform,
                                             std::span<const std::filesystem::path> paths,
                                             std::uint64_t capacity, NvmeOptions options = {});
