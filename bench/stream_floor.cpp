@@ -38,7 +38,7 @@ inline void drain_stores() {
 
 // The streams of one thread's part. Masters are the halves in split, bits of floats elsewhere.
 struct Streams {
-  const std::uint16_t* grad;
+  const std::byte* grad;
   std::uint16_t* param;
   std::uint32_t* master;
   std::uint16_t* low;
@@ -48,19 +48,21 @@ struct Streams {
   std::uint16_t flip;
 };
 
-template <class T>
-[[gnu::always_inline]] inline void turn(T* __restrict values, const std::uint16_t* __restrict grad,
+template <class T, class Grad>
+[[gnu::always_inline]] inline void turn(T* __restrict values, const Grad* __restrict grad,
                                         std::uint16_t flip) {
   for (std::size_t at = 0; at < kLine; ++at) {
     values[at] = static_cast<T>(values[at] ^ static_cast<T>(grad[at] & flip));
   }
 }
 
+template <class Grad>
 [[gnu::always_inline]] inline void walk_fp32(const Streams& to) {
+  const auto* const grad = reinterpret_cast<const Grad*>(to.grad);
   for (std::size_t at = 0; at < to.count; at += kLine) {
-    turn(to.exp_avg + at, to.grad + at, to.flip);
-    turn(to.exp_avg_sq + at, to.grad + at, to.flip);
-    turn(to.master + at, to.grad + at, to.flip);
+    turn(to.exp_avg + at, grad + at, to.flip);
+    turn(to.exp_avg_sq + at, grad + at, to.flip);
+    turn(to.master + at, grad + at, to.flip);
     Line copy;
     for (std::size_t lane = 0; lane < kLine; ++lane) {
       copy.values[lane] = static_cast<std::uint16_t>(to.master[at + lane] >> 16);
@@ -69,38 +71,53 @@ template <class T>
   }
 }
 
+template <class Grad>
 [[gnu::always_inline]] inline void walk_split(const Streams& to) {
+  const auto* const grad = reinterpret_cast<const Grad*>(to.grad);
   for (std::size_t at = 0; at < to.count; at += kLine) {
-    turn(to.exp_avg + at, to.grad + at, to.flip);
-    turn(to.exp_avg_sq + at, to.grad + at, to.flip);
-    turn(to.low + at, to.grad + at, to.flip);
-    turn(to.param + at, to.grad + at, to.flip);
+    turn(to.exp_avg + at, grad + at, to.flip);
+    turn(to.exp_avg_sq + at, grad + at, to.flip);
+    turn(to.low + at, grad + at, to.flip);
+    turn(to.param + at, grad + at, to.flip);
   }
 }
 
 using Walk = void (*)(const Streams&);
 
-void plain_fp32(const Streams& to) { walk_fp32(to); }
-void plain_split(const Streams& to) { walk_split(to); }
+template <class Grad>
+void plain_fp32(const Streams& to) {
+  walk_fp32<Grad>(to);
+}
+template <class Grad>
+void plain_split(const Streams& to) {
+  walk_split<Grad>(to);
+}
 
 #ifdef __x86_64__
-[[gnu::target("avx2")]] void wide_fp32(const Streams& to) { walk_fp32(to); }
-[[gnu::target("avx2")]] void wide_split(const Streams& to) { walk_split(to); }
+template <class Grad>
+[[gnu::target("avx2")]] void wide_fp32(const Streams& to) {
+  walk_fp32<Grad>(to);
+}
+template <class Grad>
+[[gnu::target("avx2")]] void wide_split(const Streams& to) {
+  walk_split<Grad>(to);
+}
 #endif
 
+template <class Grad>
 Walk walk_of(StateLayout layout) {
   const bool split = layout == StateLayout::split;
 #ifdef __x86_64__
-  if (__builtin_cpu_supports("avx2")) return split ? wide_split : wide_fp32;
+  if (__builtin_cpu_supports("avx2")) return split ? wide_split<Grad> : wide_fp32<Grad>;
 #endif
-  return split ? plain_split : plain_fp32;
+  return split ? plain_split<Grad> : plain_fp32<Grad>;
 }
 
 Streams streams_of(const AdamWRun& run, Part part, std::uint16_t flip) {
   auto* const low = reinterpret_cast<std::uint16_t*>(run.state.master);
   auto* const master = reinterpret_cast<std::uint32_t*>(run.state.master);
   const bool split = run.layout == StateLayout::split;
-  return {.grad = reinterpret_cast<const std::uint16_t*>(run.grad) + part.begin,
+  return {.grad = run.grad + part.begin * size_of(run.grad_type),
           .param = reinterpret_cast<std::uint16_t*>(run.param) + part.begin,
           .master = split ? nullptr : master + part.begin,
           .low = split ? low + part.begin : nullptr,
@@ -112,17 +129,17 @@ Streams streams_of(const AdamWRun& run, Part part, std::uint16_t flip) {
 
 }  // namespace
 
-std::size_t stream_bytes_per_element(StateLayout layout) {
-  constexpr std::size_t kGrad = 2;
+std::size_t stream_bytes_per_element(StateLayout layout, ScalarType grad) {
   constexpr std::size_t kParam = 2;
   const std::size_t state = 2 * state_bytes_per_element(layout);
-  return layout == StateLayout::split ? kGrad + 2 * kParam + state : kGrad + kParam + state;
+  return size_of(grad) + (layout == StateLayout::split ? 2 : 1) * kParam + state;
 }
 
 void stream_floor(const AdamWRun& run, std::uint16_t flip, const Team& team) {
-  HEADRACE_CHECK(run.layout != StateLayout::own_master && run.grad_type == ScalarType::bf16 &&
-                 run.param_type == ScalarType::bf16 && run.count % kSegmentElements == 0);
-  const Walk walk = walk_of(run.layout);
+  HEADRACE_CHECK(run.layout != StateLayout::own_master && size_of(run.param_type) == 2 &&
+                 run.count % kSegmentElements == 0);
+  const Walk walk = size_of(run.grad_type) == 2 ? walk_of<std::uint16_t>(run.layout)
+                                                : walk_of<std::uint32_t>(run.layout);
   on_team(team, [&run, flip, &team, walk](int thread) {
     const Part pieces = part_of(run.count / kSegmentElements, thread, team.threads);
     walk(streams_of(run, {pieces.begin * kSegmentElements, pieces.end * kSegmentElements}, flip));

@@ -50,12 +50,12 @@ T element(const std::vector<Block>& array, std::size_t at) {
 }
 
 // Elements of `now` that are not `before` xor (grad & flip).
-template <class T>
+template <class T, class Grad = std::uint16_t>
 std::size_t wrong(const std::vector<Block>& now, const std::vector<Block>& before,
                   const std::vector<Block>& grad, std::uint16_t flip) {
   std::size_t count = 0;
   for (std::size_t at = 0; at < Streams::kCount; ++at) {
-    const T bits = static_cast<T>(element<std::uint16_t>(grad, at) & flip);
+    const T bits = static_cast<T>(element<Grad>(grad, at) & flip);
     count += element<T>(now, at) != static_cast<T>(element<T>(before, at) ^ bits);
   }
   return count;
@@ -71,6 +71,8 @@ TEST(StreamFloor, CountsTheBytesOfTheUpdate) {
   // split: reads grad 2, high half 2, low half 2, m, v 4 each; writes all of these but the
   // gradient.
   EXPECT_EQ(stream_bytes_per_element(StateLayout::split), 2u + 12 + 12);
+  EXPECT_EQ(stream_bytes_per_element(StateLayout::fp32, ScalarType::fp32), 4u + 12 + 12 + 2);
+  EXPECT_EQ(stream_bytes_per_element(StateLayout::split, ScalarType::fp32), 4u + 12 + 12);
 }
 
 TEST(StreamFloor, Fp32ReadsAndWritesEveryElementOfEveryStream) {
@@ -98,6 +100,24 @@ TEST(StreamFloor, SplitReadsAndWritesEveryElementOfEveryStream) {
     EXPECT_EQ(wrong<std::uint16_t>(now.param, before.param, before.grad, 0xffff), 0u);
     EXPECT_EQ(wrong<std::uint32_t>(now.exp_avg, before.exp_avg, before.grad, 0xffff), 0u);
     EXPECT_EQ(wrong<std::uint32_t>(now.exp_avg_sq, before.exp_avg_sq, before.grad, 0xffff), 0u);
+    EXPECT_TRUE(same(now.grad, before.grad));
+  }
+}
+
+TEST(StreamFloor, ReadsGradientsOfFp32) {
+  for (const StateLayout layout : {StateLayout::fp32, StateLayout::split}) {
+    const Streams before;
+    Streams now;
+    AdamWRun run = now.run(layout);
+    run.grad_type = ScalarType::fp32;
+    stream_floor(run, 0xffff, {2});
+    const auto wrong_moments =
+        wrong<std::uint32_t, std::uint32_t>(now.exp_avg, before.exp_avg, before.grad, 0xffff);
+    const auto wrong_masters =
+        layout == StateLayout::fp32
+            ? wrong<std::uint32_t, std::uint32_t>(now.master, before.master, before.grad, 0xffff)
+            : wrong<std::uint16_t, std::uint32_t>(now.master, before.master, before.grad, 0xffff);
+    EXPECT_EQ(wrong_moments + wrong_masters, 0u);
     EXPECT_TRUE(same(now.grad, before.grad));
   }
 }
