@@ -4,7 +4,7 @@
 // Everything is queued before the clock starts; one round warms up. The bytes are random, and those
 // of the last round are verified after its clocks have stopped. On the host device the device's
 // memory is a mapping that only its streams know, and its bound a memcpy into one like it. Call it
-// from one thread; takes 8 times `bytes` of memory, and 3 times on the disk beside the raw file.
+// from one thread; takes 9 times `bytes` of memory, and 3 times on the disk beside the raw file.
 #pragma once
 
 #include <chrono>

@@ -61,9 +61,7 @@ CopyPaths::CopyPaths(Platform& platform, std::uint64_t bytes)
     : platform_(platform), bytes_(bytes), mover_(platform, platform.new_owner(), "bench") {}
 
 CopyPaths::~CopyPaths() {
-  for (const HiddenPages& pages : plain_device_) {
-    if (pages.name != nullptr) unmap_hidden_pages(pages);
-  }
+  if (plain_device_.name != nullptr) unmap_hidden_pages(plain_device_);
 }
 
 Result<std::unique_ptr<CopyPaths>> CopyPaths::open(Platform& platform, std::uint64_t bytes,
@@ -104,9 +102,7 @@ Status CopyPaths::make_slots(std::uint64_t largest, const std::filesystem::path&
 }
 
 Status CopyPaths::make_plain() {
-  for (HiddenPages& pages : plain_device_) {
-    HEADRACE_ASSIGN(pages, map_hidden_pages(bytes_));
-  }
+  HEADRACE_ASSIGN(plain_device_, map_hidden_pages((kSources + 1) * bytes_));
   return {};
 }
 
@@ -118,8 +114,10 @@ Status CopyPaths::fill() {
     ends.push_back(mover_.move(source, at(Place::device).sources[i]));
     if (slots_) ends.push_back(mover_.move(source, at(Place::nvme).sources[i]));
   }
-  copy_pieces(at(Place::host).sources[0].view().bytes(), plain_device_[0].bytes, bytes_);
-  copy_pieces(at(Place::host).sources[0].view().bytes(), plain_device_[1].bytes, bytes_);
+  for (std::size_t i = 0; i <= kSources; ++i) {
+    copy_pieces(plain_source(Place::host, i % kSources),
+                plain_device_.bytes.subspan(i * bytes_, bytes_), bytes_);
+  }
   return wait(Event::all(ends));
 }
 
@@ -161,28 +159,30 @@ Result<double> CopyPaths::move(std::span<const Path> paths, std::uint64_t piece)
   return seconds_since(start);
 }
 
-ConstBytes CopyPaths::plain_source(Place place) {
-  if (place == Place::device) return plain_device_[0].bytes;
-  return at(place).sources[0].view().bytes();
+ConstBytes CopyPaths::plain_source(Place place, std::size_t index) {
+  if (place == Place::device) return plain_device_.bytes.subspan(index * bytes_, bytes_);
+  return at(place).sources[index].view().bytes();
 }
 
-Bytes CopyPaths::plain_target(Place place) {
-  if (place == Place::device) return plain_device_[1].bytes;
-  at(place).held = 0;
+// For what source `index` has.
+Bytes CopyPaths::plain_target(Place place, std::size_t index) {
+  if (place == Place::device) return plain_device_.bytes.subspan(kSources * bytes_, bytes_);
+  at(place).held = index;
   return at(place).target.view().bytes();
 }
 
 double CopyPaths::plain(std::span<const Path> paths, std::uint64_t piece) {
   std::latch ready(static_cast<std::ptrdiff_t>(paths.size()));
   std::latch go(1);
+  const std::size_t index = plain_turn_++ % kSources;
   std::vector<std::thread> threads;
   for (const Path& path : paths) {
-    threads.emplace_back(
-        [&ready, &go, piece, from = plain_source(path.from), to = plain_target(path.to)] {
-          ready.count_down();
-          go.wait();
-          copy_pieces(from, to, piece);
-        });
+    threads.emplace_back([&ready, &go, piece, from = plain_source(path.from, index),
+                          to = plain_target(path.to, index)] {
+      ready.count_down();
+      go.wait();
+      copy_pieces(from, to, piece);
+    });
   }
   ready.wait();
   const auto start = SteadyClock::now();
@@ -192,8 +192,8 @@ double CopyPaths::plain(std::span<const Path> paths, std::uint64_t piece) {
 }
 
 double CopyPaths::plain_team(int threads) {
-  const ConstBytes from = plain_source(Place::host);
-  const Bytes to = plain_target(Place::host);
+  const ConstBytes from = plain_source(Place::host, 0);
+  const Bytes to = plain_target(Place::host, 0);
   const auto start = SteadyClock::now();
   on_team({threads}, [&](int thread) {
     const Part pages = part_of(to.size() / kPageBytes, thread, threads);

@@ -68,8 +68,8 @@ class CopyPaths {
   Area& at(Place place) { return areas_[static_cast<std::size_t>(place)]; }
   const Region& next_source(const Path& path);
   void queue(const Path& path, std::uint64_t piece, const Event& start, std::vector<Event>& ends);
-  ConstBytes plain_source(Place place);
-  Bytes plain_target(Place place);
+  ConstBytes plain_source(Place place, std::size_t index);
+  Bytes plain_target(Place place, std::size_t index);
   Status wait(const Event& event);
 
   Platform& platform_;
@@ -77,8 +77,9 @@ class CopyPaths {
   std::array<Area, 3> areas_;
   std::unique_ptr<Tier> slots_;
   Extent slot_extent_;
-  std::array<HiddenPages, 2> plain_device_;  // source and target
-  Mover mover_;                              // gone first: it may still be at work
+  std::size_t plain_turn_ = 0;
+  HiddenPages plain_device_;  // laid out as the device's area, which pages can matter to
+  Mover mover_;               // gone first: it may still be at work
 };
 
 }  // namespace headrace::bench
