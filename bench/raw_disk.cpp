@@ -146,7 +146,7 @@ void RawDisk::Loop::prepare_buffers() {
 
 void RawDisk::Loop::take_notes() {
   const std::string folder = options.folder.string();
-  if (!file.direct()) {
+  if (options.direct && !file.direct()) {
     notes.push_back(fmt::format(
         "{} has no direct access: these are rates of the page cache, not of a disk", folder));
   }
@@ -281,7 +281,8 @@ RawDisk::~RawDisk() = default;
 
 Result<RawDisk> RawDisk::open(const RawDiskOptions& options) {
   HEADRACE_TRY(check(options));
-  HEADRACE_ASSIGN(RawFile file, RawFile::create(options.folder, options.file_bytes));
+  HEADRACE_ASSIGN(RawFile file,
+                  RawFile::create(options.folder, options.file_bytes, options.direct));
   HEADRACE_ASSIGN(Pages pattern, Pages::allocate(options.block_bytes));
   HEADRACE_ASSIGN(Pages memory, Pages::allocate(options.block_bytes * options.in_flight));
   auto loop =

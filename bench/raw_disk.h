@@ -23,6 +23,7 @@ struct RawDiskOptions {
   std::uint64_t file_bytes = kGiB;       // a multiple of block_bytes, at least two of them
   std::uint64_t block_bytes = 4 * kMiB;  // a multiple of 4096, at most 1 GiB
   unsigned in_flight = 16;
+  bool direct = true;  // false: through the page cache
   std::uint64_t seed = 1;
 };
 

@@ -68,8 +68,9 @@ std::uint64_t next_random(std::uint64_t& state) {
 
 }  // namespace
 
-Result<RawFile> RawFile::create(const std::filesystem::path& folder, std::uint64_t size) {
-  int descriptor = open_unnamed(folder, O_DIRECT);
+Result<RawFile> RawFile::create(const std::filesystem::path& folder, std::uint64_t size,
+                                bool direct) {
+  int descriptor = direct ? open_unnamed(folder, O_DIRECT) : -1;
   const bool accepted = descriptor >= 0;
   if (!accepted) descriptor = open_unnamed(folder, 0);
   if (descriptor < 0) {

@@ -14,7 +14,9 @@ namespace headrace::bench {
 class RawFile {
  public:
   // `out_of_space` when `size` does not fit, `io` when the folder cannot be written.
-  static Result<RawFile> create(const std::filesystem::path& folder, std::uint64_t size);
+  // Past the page cache when `direct` is asked for and there is such a way.
+  static Result<RawFile> create(const std::filesystem::path& folder, std::uint64_t size,
+                                bool direct);
   RawFile(RawFile&& other) noexcept;
   RawFile& operator=(RawFile&& other) noexcept;
   ~RawFile();
