@@ -25,7 +25,7 @@ struct CopyBenchOptions {
   std::vector<std::uint64_t> sizes{256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB};  // of a move
   int threads = 0;  // of the row copy.team; 0: all that this process may use
   std::size_t rounds = 12;
-  std::chrono::seconds at_most{45};  // fewer rounds, but never none, when they take longer
+  std::chrono::seconds at_most{35};  // fewer rounds, but never none, when they take longer
   std::uint64_t raw_file_bytes = 512 * kMiB;
   std::uint64_t raw_bytes = 128 * kMiB;  // of a sample of the raw disk
 };
