@@ -31,7 +31,7 @@ struct IoBenchOptions {
   bool buffered = false;            // through the page cache, the loop too
   IoBenchBackend backend = IoBenchBackend::uring;  // posix: threads, one for each block in flight
   double seconds = 0;                              // of a sample; 0: as long as its bytes take
-  std::uint64_t sample_bytes = 512 * kMiB;         // of each drive
+  std::uint64_t sample_bytes = kGiB;               // of each drive
   std::size_t rounds = 0;            // of each row; 0: as many as `at_most` allows, 3 to 30
   std::chrono::seconds at_most{50};  // all together, when `rounds` is 0
   bool bound = true;                 // false: without the plain loop, and without ratios
