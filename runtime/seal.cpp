@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "io/bytes.h"
 #include "runtime/checkpoint.h"
@@ -117,9 +116,11 @@ Result<std::vector<unsigned>> shares_of_paths(EngineParts& parts, const NvmeOpti
       const std::vector<double> rates,
       measure_paths(parts.platform, options.nvme_paths, files, kProbeBytes, options.deadline));
   std::vector<unsigned> shares = headrace::shares_of(rates);
-  parts.plan.words += fmt::format(
-      ", in shares of {} on the paths, which gave {:.2f} GB/s", fmt::join(shares, ":"),
-      fmt::join(rates | std::views::transform([](double rate) { return rate / 1e9; }), ", "));
+  std::string gave;
+  for (const double rate : rates)
+    gave += fmt::format("{}{:.2f}", gave.empty() ? "" : ", ", rate / 1e9);
+  parts.plan.words += fmt::format(", in shares of {} on the paths, which gave {} GB/s",
+                                  fmt::join(shares, ":"), gave);
   return shares;
 }
 
