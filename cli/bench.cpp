@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "bench/adamw_bench.h"
+#include "bench/compare.h"
 #include "cli/outcome.h"
 
 namespace headrace::cli {
@@ -76,10 +76,31 @@ int run_bench_step(const BenchStepOptions& options) {
                 options.scratch, options.json);
 }
 
-int run_bench_adamw(const BenchAdamWOptions& options) {
-  const bench::AdamWBenchOptions measured =
-      options.quick ? bench::quick_adamw_bench() : bench::AdamWBenchOptions();
-  return finish(bench::bench_adamw(measured), ".", options.json);
+int run_bench_io(const bench::IoBenchOptions& options, const Output& output) {
+  return finish(bench::bench_io(options), options.folders.front(), output.json);
+}
+
+int run_bench_copy(const bench::CopyBenchOptions& options, const Output& output) {
+  return finish(bench::bench_copy(options), options.folder, output.json);
+}
+
+int run_bench_norm(const bench::NormBenchOptions& options, const Output& output) {
+  return finish(bench::bench_norm(options), ".", output.json);
+}
+
+int run_bench_adamw(const bench::AdamWBenchOptions& options, const Output& output) {
+  return finish(bench::bench_adamw(options), ".", output.json);
+}
+
+int run_bench_all(const bench::AllBenchOptions& options, const Output& output) {
+  return finish(bench::bench_all(options), options.folder, output.json);
+}
+
+int run_bench_compare(const CompareRequest& request) {
+  const Result<bench::Comparison> found = bench::compare(request.a, request.b);
+  if (!found.ok()) return fail("bench compare", found.status());
+  fmt::print("{}", bench::to_table(*found));
+  return request.fail_above && bench::regressed(*found, *request.fail_above) ? kWrong : kFine;
 }
 
 }  // namespace headrace::cli

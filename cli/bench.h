@@ -6,13 +6,17 @@
 #include <optional>
 #include <vector>
 
+#include "bench/adamw_bench.h"
+#include "bench/all_bench.h"
+#include "bench/copy_bench.h"
+#include "bench/io_bench.h"
+#include "bench/norm_bench.h"
 #include "bench/step_bench.h"
 #include "bench/train_bench.h"
 
 namespace headrace::cli {
 
-struct BenchAdamWOptions {
-  bool quick = false;               // ten seconds instead of a minute
+struct Output {
   std::filesystem::path json = {};  // written there in addition; "-": to standard output instead
 };
 
@@ -35,8 +39,19 @@ struct BenchStepOptions {
 bench::StepBenchOptions step_bench_options(const BenchStepOptions& options);
 bench::TrainBenchOptions train_bench_options(const BenchStepOptions& options);
 
+// `bench compare`: what --json wrote, twice.
+struct CompareRequest {
+  std::filesystem::path a, b;
+  std::optional<double> fail_above = {};  // percent
+};
+
 // The exit code (cli/outcome.h).
-int run_bench_adamw(const BenchAdamWOptions& options);
+int run_bench_io(const bench::IoBenchOptions& options, const Output& output);
+int run_bench_copy(const bench::CopyBenchOptions& options, const Output& output);
+int run_bench_norm(const bench::NormBenchOptions& options, const Output& output);
+int run_bench_adamw(const bench::AdamWBenchOptions& options, const Output& output);
 int run_bench_step(const BenchStepOptions& options);
+int run_bench_all(const bench::AllBenchOptions& options, const Output& output);
+int run_bench_compare(const CompareRequest& request);
 
 }  // namespace headrace::cli

@@ -12,32 +12,18 @@
 #include <vector>
 
 #include "bench/sizes.h"
-#include "cli/bench.h"
+#include "cli/bench_line.h"
 #include "cli/check.h"
 #include "cli/doctor.h"
 #include "cli/outcome.h"
 #include "cli/plan.h"
+#include "cli/size_option.h"
 #include "cli/stress.h"
 
 namespace headrace::cli {
 namespace {
 
-constexpr const char* kJsonHelp = "Write the results there too; -: to standard output instead";
-
-std::uint64_t value_of(const std::string& option, const Result<std::uint64_t>& parsed) {
-  if (parsed.ok()) return *parsed;
-  throw CLI::ValidationError(option, std::string(parsed.status().message()));
-}
-
-// "64MiB", "1e9": bytes.
-template <class Target>
-CLI::Option* add_size(CLI::App& command, const std::string& name, Target& target,
-                      const std::string& help) {
-  const auto take = [name, &target](const std::string& text) {
-    target = value_of(name, parse_size(text));
-  };
-  return command.add_option_function<std::string>(name, take, help)->type_name("SIZE");
-}
+using Wrong = CLI::ValidationError;
 
 // A command's options live as long as the parser; `code` is what the process ends with.
 void add_doctor(CLI::App& app, int& code) {
@@ -52,68 +38,6 @@ void add_doctor(CLI::App& app, int& code) {
       ->type_name("FILE");
   command->footer("Example:\n  headrace doctor --scratch /mnt/nvme --json facts.json");
   command->callback([options, &code] { code = run_doctor(*options); });
-}
-
-void add_bench_adamw(CLI::App& bench, int& code) {
-  CLI::App* command = bench.add_subcommand(
-      "adamw", "The optimizer's update beside the floor of its memory streams");
-  const auto options = std::make_shared<BenchAdamWOptions>();
-  command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
-  command->add_option("--json", options->json, kJsonHelp)->type_name("FILE");
-  command->footer("Example:\n  headrace bench adamw --json adamw.json");
-  command->callback([options, &code] { code = run_bench_adamw(*options); });
-}
-
-void add_model_options(CLI::App& command, BenchStepOptions& options) {
-  const std::map<std::string, std::vector<StateFormat>> formats{
-      {"fp32", {StateFormat::fp32}},
-      {"split", {StateFormat::split}},
-      {"both", {StateFormat::fp32, StateFormat::split}}};
-  command
-      .add_option_function<std::string>(
-          "--format",
-          [&options, formats](const std::string& name) { options.formats = formats.at(name); },
-          "Of the state: fp32, split or both")
-      ->check(CLI::IsMember(formats))
-      ->type_name("FORMAT");
-  add_size(command, "--size", options.state_bytes, "State to update (1GiB; with --train 256MiB)");
-  add_size(command, "--shard", options.shard_bytes, "State of one shard at most (from --dram)");
-  add_size(command, "--dram", options.dram_bytes, "DRAM for state: slots, then pinned (96MiB)");
-  command.add_option("--slots", options.slots, "Shards in DRAM at once (4; with --train 3)");
-  command.add_option("--units", options.units, "Equal layers (24)")->check(CLI::Range(1, 4096));
-  command.add_option("--threads", options.threads, "The optimizer's team; 0: every CPU");
-  command.add_option("--max-norm", options.max_norm, "Clips the gradients' norm (1); 0: does not");
-}
-
-void add_bench_step(CLI::App& bench, int& code) {
-  CLI::App* command =
-      bench.add_subcommand("step", "A step with its state on NVMe beside what the disk can do");
-  const auto options = std::make_shared<BenchStepOptions>();
-  command->add_option("--scratch", options->scratch, "Folder where state lies while measured")
-      ->type_name("FOLDER")
-      ->check(CLI::ExistingDirectory)
-      ->capture_default_str();
-  add_model_options(*command, *options);
-  command->add_option("--rounds", options->rounds, "Steps of each row (12; with --train 7)")
-      ->check(CLI::Range(1, 1'000'000));
-  command->add_flag("--train", options->train,
-                    "Training steps, forward and backward played, beside the best possible");
-  add_size(*command, "--rate", options->disk_bytes_per_second,
-           "With --train: bytes a second that the disk is held to (1.5GB)");
-  command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
-  command->add_option("--json", options->json, kJsonHelp)->type_name("FILE");
-  command->add_option("--trace", options->trace, "Chrome trace of the steps, opens in Perfetto")
-      ->type_name("FILE");
-  command->footer("Example:\n  headrace bench step --scratch /mnt/nvme --json step.json");
-  command->callback([options, &code] { code = run_bench_step(*options); });
-}
-
-void add_bench(CLI::App& app, int& code) {
-  CLI::App* command = app.add_subcommand("bench", "Measured values, each beside its bound");
-  command->require_subcommand(1);
-  command->footer("Example:\n  headrace bench step --quick\n\nEach benchmark has its own --help.");
-  add_bench_adamw(*command, code);
-  add_bench_step(*command, code);
 }
 
 void add_check(CLI::App& app, int& code) {
@@ -133,7 +57,7 @@ void add_plan_model(CLI::App& command, PlanOptions& options) {
   const std::map<std::string, StateFormat> formats{{"fp32", StateFormat::fp32},
                                                    {"split", StateFormat::split}};
   const auto take_count = [&options](const std::string& text) {
-    options.parameters = value_of("--params", parse_count(text));
+    options.parameters = value_of<Wrong>("--params", parse_count(text));
   };
   command.add_option_function<std::string>("--params", take_count, "Parameters: 7e9, 7B, 350M")
       ->required()
@@ -146,10 +70,11 @@ void add_plan_model(CLI::App& command, PlanOptions& options) {
           "Of the state: fp32 or split (split)")
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT");
-  add_size(command, "--dram", options.dram_bytes,
-           "DRAM for state: slots, then pinned (as much as it takes)");
-  add_size(command, "--hbm", options.hbm_bytes, "Device memory for state (none)");
-  add_size(command, "--shard", options.shard_bytes, "State of one shard at most (from --dram)");
+  add_size<Wrong>(command, "--dram", options.dram_bytes,
+                  "DRAM for state: slots, then pinned (as much as it takes)");
+  add_size<Wrong>(command, "--hbm", options.hbm_bytes, "Device memory for state (none)");
+  add_size<Wrong>(command, "--shard", options.shard_bytes,
+                  "State of one shard at most (from --dram)");
   command.add_option("--slots", options.slots, "Shards in DRAM at once")->capture_default_str();
 }
 
@@ -172,7 +97,7 @@ void take_bandwidth(PlanOptions& options, const std::string& text) {
         "--nvme-bandwidth",
         std::to_string(rates.size()) + " rates: give read, write and both at once, or fewer");
   const auto rate = [&rates](std::size_t i) {
-    return value_of("--nvme-bandwidth", parse_size(rates[i]));
+    return value_of<Wrong>("--nvme-bandwidth", parse_size(rates[i]));
   };
   options.nvme_read = rate(0);
   options.nvme_write = rate(rates.size() > 1 ? 1 : 0);
@@ -186,10 +111,10 @@ void add_plan_machine(CLI::App& command, PlanOptions& options) {
           [&options](const std::string& rates) { take_bandwidth(options, rates); },
           "Bytes a second: read, write, both at once (3GB,2.5GB)")
       ->type_name("SIZE,SIZE,SIZE");
-  add_size(command, "--memory-bandwidth", options.update,
-           "Bytes a second of the update's memory traffic (20GB)");
-  add_size(command, "--endurance", options.rated_endurance,
-           "Bytes that the drives are rated to be written (600TB)");
+  add_size<Wrong>(command, "--memory-bandwidth", options.update,
+                  "Bytes a second of the update's memory traffic (20GB)");
+  add_size<Wrong>(command, "--endurance", options.rated_endurance,
+                  "Bytes that the drives are rated to be written (600TB)");
   command.add_option("--measure", options.measure, "Measure the disk there and this CPU instead")
       ->type_name("FOLDER")
       ->check(CLI::ExistingDirectory);
@@ -225,7 +150,7 @@ void add_stress(CLI::App& app, int& code) {
   command->add_option("--operations", request->operations, "So many instead of a time");
   command->add_option("--seed", request->seed, "0: a random one, which is printed")
       ->capture_default_str();
-  add_size(*command, "--size", request->state_bytes, "State of a model at most (64MiB)");
+  add_size<Wrong>(*command, "--size", request->state_bytes, "State of a model at most (64MiB)");
   command->add_flag("--no-faults", request->no_faults, "The machine's own faults only");
   command->add_option("--json", request->json, kJsonHelp)->type_name("FILE");
   command->footer("Example:\n  headrace stress --scratch /mnt/nvme --time 600");

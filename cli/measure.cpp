@@ -44,9 +44,12 @@ Status measure_disk(PlanOptions& options) {
 
 // The bytes that a lane is charged with leave out the gradient.
 Status measure_update(PlanOptions& options) {
-  HEADRACE_ASSIGN(
-      const bench::Report report,
-      bench::bench_adamw({.elements = 16 * kMiB, .rounds = 5, .at_most = std::chrono::seconds(3)}));
+  HEADRACE_ASSIGN(const bench::Report report,
+                  bench::bench_adamw({.elements = 16 * kMiB,
+                                      .gradients = {ScalarType::bf16},
+                                      .yardsticks = false,
+                                      .rounds = 5,
+                                      .at_most = std::chrono::seconds(3)}));
   const std::string prefix = fmt::format("adamw.{}.", bench::name_of(options.format));
   double best = 0;
   for (const bench::Row& row : report.rows)

@@ -63,7 +63,7 @@ const std::vector<Library>& libraries() {
       {"xxh", {R"(runtime/checksum\.cpp)"}, 1},
       {"tbb/", {R"(runtime/checkpoint_tools\.cpp)"}, 1},
       {"oneapi/", {R"(runtime/checkpoint_tools\.cpp)"}, 1},
-      {"CLI/", {R"(cli/\w+\.cpp)", R"(examples/train_gpt/\w+\.cpp)"}, 1},
+      {"CLI/", {R"(cli/\w+\.cpp)", R"(examples/train_gpt/\w+\.cpp)"}, 2},
       {"nlohmann/",
        {R"(cli/\w+\.cpp)", R"(bench/report\.cpp)", R"(bench/report_file\.cpp)",
         R"(examples/train_gpt/\w+\.cpp)"},
