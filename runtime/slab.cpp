@@ -229,12 +229,9 @@ Status Slab::restore(EngineParts& parts) {
     Slot& slot = parts.slots[shard.id % parts.slots.size()];
     const Region record = slot.state.region().sub(0, shard.record_bytes);
     const auto read = [&](std::uint64_t begin, std::uint64_t end) {
-      const auto check = [all = check_of(shard), begin](std::uint64_t at, ConstBytes bytes) {
-        return all(begin + at, bytes);
-      };
       return context.mover.move(shard.home().sub(begin, end - begin),
                                 record.sub(begin, end - begin), slot.free,
-                                {.name = "restore", .check = check});
+                                {.name = "restore", .check = check_of(shard, begin)});
     };
     const Event there =
         Event::all({read(0, shard.param_at), read(shard.param_at, shard.record_bytes)});
