@@ -25,6 +25,10 @@ enum class FileMode : std::uint8_t {
   shared,     // as read_only; Code::locked while an opening that locks it lives
 };
 
+constexpr bool only_reads(FileMode mode) noexcept {
+  return mode == FileMode::read_only || mode == FileMode::shared;
+}
+
 struct FileSpec {
   std::filesystem::path path;
   FileMode mode = FileMode::scratch;

@@ -187,8 +187,6 @@ Status reserve_without_fallocate(const FileSpec& spec, int file) {
   return failure(errno, "set the size of", spec.path);
 }
 
-bool only_reads(FileMode mode) { return mode == FileMode::read_only || mode == FileMode::shared; }
-
 Status reserve(const FileSpec& spec, int file) {
   if (spec.size == 0 || only_reads(spec.mode)) return {};
   if (spec.size > std::uint64_t{std::numeric_limits<off_t>::max()}) {

@@ -22,7 +22,6 @@ std::string name_of(const fs::path& path) {
 std::string parent_of(const std::string& name) { return fs::path(name).parent_path().string(); }
 std::string leaf_of(const std::string& name) { return fs::path(name).filename().string(); }
 
-bool only_reads(FileMode mode) { return mode == FileMode::read_only || mode == FileMode::shared; }
 bool must_exist(FileMode mode) { return only_reads(mode) || mode == FileMode::overwrite; }
 bool locks(FileMode mode) {
   return mode == FileMode::create || mode == FileMode::exclusive || mode == FileMode::overwrite;
