@@ -1,8 +1,11 @@
 #include "tests/simulation/campaign.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -12,6 +15,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 
 #include "tests/simulation/shrink.h"
 
@@ -19,7 +23,7 @@ namespace headrace::simulation {
 namespace {
 
 constexpr std::size_t kShrinkRuns = 400;
-constexpr std::uint64_t kProgressEvery = 10'000;
+constexpr std::uint64_t kSeedsOfAChild = 1'000, kProgressEvery = 10'000;
 
 // Ends the process, naming the seed, when one seed takes longer than any may in real time: a hang
 // is a failure like any other.
@@ -71,6 +75,53 @@ void tell_seed(int signal) {
   std::raise(signal);
 }
 
+// Counts as they lie, then the failure's text, if any.
+void send(int to, const Campaign& campaign) {
+  static_assert(std::is_trivially_copyable_v<Counts>);
+  FILE* const stream = fdopen(to, "w");
+  bool sent = stream != nullptr && std::fwrite(&campaign.counts, sizeof(Counts), 1, stream) == 1;
+  if (campaign.failure) sent = sent && std::fputs(campaign.failure->c_str(), stream) >= 0;
+  if (!sent || std::fclose(stream) != 0) std::abort();
+}
+
+Campaign received(int from) {
+  Campaign campaign;
+  FILE* const stream = fdopen(from, "r");
+  if (stream == nullptr || std::fread(&campaign.counts, sizeof(Counts), 1, stream) != 1) {
+    campaign.failure = "its counts did not arrive";
+  } else {
+    std::string text;
+    for (int c = std::fgetc(stream); c != EOF; c = std::fgetc(stream)) text += static_cast<char>(c);
+    if (!text.empty()) campaign.failure = std::move(text);
+  }
+  if (stream != nullptr) std::fclose(stream);
+  return campaign;
+}
+
+Campaign run_in_child(std::uint64_t first, std::uint64_t count) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return {{}, "there is no pipe to a child"};
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(ends[0]);
+    send(ends[1], run_seeds(first, count));
+    _exit(0);
+  }
+  close(ends[1]);
+  Campaign campaign = received(ends[0]);
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+    campaign.failure =
+        fmt::format(
+            "the child with seeds {} to {} ended with status {:#x}: simulation_test --from "
+            "{} --seeds {}\n",
+            first, first + count - 1, status, first, count) +
+        campaign.failure.value_or("");
+  return campaign;
+}
+
 std::string listed(const Program& program, std::size_t failed_at) {
   std::string text;
   for (std::size_t i = 0; i < program.size(); ++i)
@@ -95,7 +146,7 @@ std::string report(const Machine& machine, const Program& program, const Outcome
 
 }  // namespace
 
-Campaign run_seeds(std::uint64_t first, std::uint64_t count, bool progress) {
+Campaign run_seeds(std::uint64_t first, std::uint64_t count) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) std::signal(signal, tell_seed);
   Watch watch;
   Campaign campaign;
@@ -106,11 +157,22 @@ Campaign run_seeds(std::uint64_t first, std::uint64_t count, bool progress) {
     const Program program = random_program(machine);
     const Outcome outcome = run(machine, program);
     campaign.counts += outcome.counts;
-    if (progress && (seed - first + 1) % kProgressEvery == 0)
-      std::puts(to_string(campaign.counts).c_str());
     if (!outcome.violation) continue;
     campaign.failure = report(machine, program, outcome);
     break;
+  }
+  return campaign;
+}
+
+Campaign run_seeds_in_children(std::uint64_t first, std::uint64_t count) {
+  Campaign campaign;
+  for (std::uint64_t done = 0; done < count && !campaign.failure;) {
+    const std::uint64_t now = std::min(kSeedsOfAChild, count - done);
+    Campaign child = run_in_child(first + done, now);
+    done += now;
+    campaign.counts += child.counts;
+    campaign.failure = std::move(child.failure);
+    if (done % kProgressEvery == 0) std::puts(to_string(campaign.counts).c_str());
   }
   return campaign;
 }
