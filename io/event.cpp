@@ -96,7 +96,7 @@ EventSource::EventSource(std::shared_ptr<const std::string> queue)
 
 Event EventSource::event() const {
   Event event;
-  event.leaves_.push_back({moment_, false});
+  event.add({moment_, false});
   return event;
 }
 
@@ -109,17 +109,37 @@ Event Event::failed(Status why) {
   return source.event();
 }
 
+std::size_t Event::size() const noexcept {
+  if (!more_.empty()) return few_.size() + more_.size();
+  return static_cast<std::size_t>(
+      std::ranges::count_if(few_, [](const Leaf& leaf) { return leaf.moment != nullptr; }));
+}
+
+const Event::Leaf& Event::leaf(std::size_t i) const noexcept {
+  return i < few_.size() ? few_[i] : more_[i - few_.size()];
+}
+
+void Event::add(const Leaf& leaf) {
+  const auto free = std::ranges::find(few_, nullptr, &Leaf::moment);
+  if (free == few_.end())
+    more_.push_back(leaf);
+  else
+    *free = leaf;
+}
+
 // Operations that are over and have nothing to report are left out: a chain of steps stays short.
-void Event::append(std::vector<Leaf>& leaves, const Event& event) {
-  for (const Leaf& leaf : event.leaves_) {
+void Event::add_all(const Event& event, bool over) {
+  const std::size_t size = event.size();
+  for (std::size_t i = 0; i < size; ++i) {
+    const Leaf& leaf = event.leaf(i);
     if (leaf.moment->done() && (leaf.over || leaf.moment->status().ok())) continue;
-    leaves.push_back(leaf);
+    add({leaf.moment, leaf.over || over});
   }
 }
 
 Event Event::all(std::span<const Event> events) {
   Event joined;
-  for (const Event& event : events) append(joined.leaves_, event);
+  for (const Event& event : events) joined.add_all(event, false);
   return joined;
 }
 
@@ -129,33 +149,38 @@ Event Event::all(std::initializer_list<Event> events) {
 
 Event Event::over() const {
   Event event;
-  append(event.leaves_, *this);
-  for (Leaf& leaf : event.leaves_) leaf.over = true;
+  event.add_all(*this, true);
   return event;
 }
 
 bool Event::done() const noexcept {
-  return std::all_of(leaves_.begin(), leaves_.end(),
-                     [](const Leaf& leaf) { return leaf.moment->done(); });
+  const std::size_t count = size();
+  for (std::size_t i = 0; i < count; ++i)
+    if (!leaf(i).moment->done()) return false;
+  return true;
 }
 
 Status Event::status() const {
-  for (const Leaf& leaf : leaves_) {
-    HEADRACE_CHECK(leaf.moment->done());
-    if (!leaf.over && !leaf.moment->status().ok()) return leaf.moment->status();
+  const std::size_t count = size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Moment& moment = *leaf(i).moment;
+    HEADRACE_CHECK(moment.done());
+    if (!leaf(i).over && !moment.status().ok()) return moment.status();
   }
   return {};
 }
 
 std::size_t Event::notify(const std::shared_ptr<Inbox>& inbox, std::uint64_t token) const {
+  const std::size_t count = size();
   std::size_t open = 0;
-  for (const Leaf& leaf : leaves_) open += leaf.moment->notify(inbox, token) ? 1 : 0;
+  for (std::size_t i = 0; i < count; ++i) open += leaf(i).moment->notify(inbox, token) ? 1 : 0;
   return open;
 }
 
 std::string Event::waits_for() const {
-  for (const Leaf& leaf : leaves_)
-    if (!leaf.moment->done()) return leaf.moment->queue();
+  const std::size_t count = size();
+  for (std::size_t i = 0; i < count; ++i)
+    if (!leaf(i).moment->done()) return leaf(i).moment->queue();
   return {};
 }
 

@@ -11,6 +11,7 @@
 // the queues that wait for it, and runs no one's code. Blocking waits are Platform::wait.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -74,8 +75,14 @@ class [[nodiscard]] Event {
     std::shared_ptr<Moment> moment;
     bool over = false;
   };
-  static void append(std::vector<Leaf>& leaves, const Event& event);
-  std::vector<Leaf> leaves_;
+  std::size_t size() const noexcept;
+  const Leaf& leaf(std::size_t i) const noexcept;
+  void add(const Leaf& leaf);
+  void add_all(const Event& event, bool over);
+
+  // The first ones lie here, as most events have no more and none of them is to cost an allocation.
+  std::array<Leaf, 2> few_;  // in order; one without a moment is not there
+  std::vector<Leaf> more_;
 };
 
 }  // namespace headrace

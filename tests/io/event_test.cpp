@@ -95,6 +95,30 @@ TEST(Event, AllKeepsAFailureThatIsAlreadyOver) {
   EXPECT_EQ(all.status().message(), "early");
 }
 
+TEST(Event, OfManyKeepsThemAllInOrder) {
+  const std::vector<Gate> gates(5);
+  Event all;
+  for (const Gate& gate : gates) all = Event::all({all, gate.event()});
+  for (std::size_t i = gates.size(); i-- > 0;) {
+    EXPECT_EQ(all.notify(std::make_shared<Inbox>(), 1), i + 1);
+    EXPECT_FALSE(all.done());
+    if (i == 0 || i == 3)
+      gates[i].fail(io_error(i == 0 ? "first" : "fourth"));
+    else
+      gates[i].open();
+  }
+  EXPECT_TRUE(all.done());
+  EXPECT_EQ(all.status().message(), "first");
+}
+
+TEST(Event, MovedFromIsOverAndWell) {
+  const std::vector<Gate> gates(3);
+  Event event = Event::all({gates[0].event(), gates[1].event(), gates[2].event()});
+  const Event moved = std::move(event);
+  EXPECT_TRUE(event.done());  // NOLINT(bugprone-use-after-move): this is what is tested
+  EXPECT_EQ(moved.notify(std::make_shared<Inbox>(), 1), 3u);
+}
+
 TEST(Event, OverIsTheSameMomentAndAlwaysWell) {
   const Gate gate;
   const Event over = gate.event().over();
