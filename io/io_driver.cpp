@@ -235,7 +235,8 @@ void IoQueue::Driver::end(std::unique_ptr<IoRequest> request) {
   source.complete(std::move(how));
 }
 
-// Before any event of this pass fires, so that whoever waited for it finds it told.
+// Before any event of this pass fires, so that whoever waited for it finds it told, and no file is
+// kept by what is told of it.
 void IoQueue::Driver::publish() {
   const std::lock_guard lock(mutex_);
   const Nanoseconds time = now();
@@ -246,7 +247,7 @@ void IoQueue::Driver::publish() {
   snapshot_.chunks = schedule_.chunks_in_flight();
   snapshot_.bytes = schedule_.bytes_in_flight();
   const IoRequest* const oldest = schedule_.oldest();
-  snapshot_.oldest = oldest == nullptr ? std::string() : oldest->describe();
+  snapshot_.oldest = oldest == nullptr ? std::nullopt : std::optional<IoWork>(*oldest);
   snapshot_.oldest_since = oldest == nullptr ? time : oldest->queued_at;
   describe_front(snapshot_);
   busy_ = snapshot_.chunks > 0;
@@ -257,7 +258,7 @@ void IoQueue::Driver::describe_front(Snapshot& snapshot) const {
   const std::uint64_t id = parked_.empty() ? 0 : parked_.begin()->first;
   if (id == snapshot.front_id) return;
   snapshot.front_id = id;
-  snapshot.front = id == 0 ? std::string() : parked_.begin()->second->describe();
+  snapshot.front = id == 0 ? std::nullopt : std::optional<IoWork>(*parked_.begin()->second);
   snapshot.front_after = id == 0 ? Event() : parked_.begin()->second->after;
 }
 
@@ -284,13 +285,13 @@ std::string IoQueue::Driver::describe() const {
       "flight",
       *name_, seen.engine, arrivals_.size(), seen.parked, seen.requests, seen.chunks,
       format_bytes(seen.bytes));
-  if (!seen.oldest.empty())
-    text +=
-        fmt::format("; the oldest, queued {:.3f} s ago: {}",
-                    std::chrono::duration<double>(now() - seen.oldest_since).count(), seen.oldest);
-  if (seen.front_id != 0)
-    text +=
-        fmt::format("; parked first: {}, waits for {}", seen.front, seen.front_after.waits_for());
+  if (seen.oldest)
+    text += fmt::format("; the oldest, queued {:.3f} s ago: {}",
+                        std::chrono::duration<double>(now() - seen.oldest_since).count(),
+                        seen.oldest->describe());
+  if (seen.front)
+    text += fmt::format("; parked first: {}, waits for {}", seen.front->describe(),
+                        seen.front_after.waits_for());
   return text;
 }
 
@@ -312,13 +313,17 @@ void IoQueue::Driver::close() {
   const Nanoseconds deadline = deadline_after(now(), options_.drain);
   const Status why(Code::cancelled, fmt::format("queue {} is closing", *name_));
   absorb();
-  for (auto& [id, request] : std::exchange(parked_, {})) {
+  auto parked = std::exchange(parked_, {});
+  publish();
+  for (auto& [id, request] : parked) {
     request->failure = why;
     end(std::move(request));
   }
   drain(deadline, why);
   const bool stopped = engine_->stop(std::max(Nanoseconds(0), deadline - now()));
-  for (auto& [id, request] : schedule_.abandon()) {
+  auto left = schedule_.abandon();
+  publish();
+  for (auto& [id, request] : left) {
     if (stopped) {
       request->failure = Status(Code::io, request->describe() + ": never completed");
       end(std::move(request));
@@ -336,6 +341,7 @@ void IoQueue::Driver::drain(Nanoseconds deadline, const Status& why) {
     schedule_.drop(std::nullopt, why);
     std::vector<std::unique_ptr<IoRequest>> ended = schedule_.take_ended();
     if (!ended.empty()) {
+      publish();
       finish(std::move(ended));  // some may be to be done once more
       continue;
     }

@@ -41,10 +41,10 @@ class IoQueue::Driver {
   struct Snapshot {
     std::string engine;
     std::size_t parked = 0, requests = 0, chunks = 0, bytes = 0;
-    std::string oldest;
+    std::optional<IoWork> oldest;
     Nanoseconds oldest_since{0};
     std::uint64_t front_id = 0;  // of the first one parked; 0: none
-    std::string front;
+    std::optional<IoWork> front;
     Event front_after;
   };
 

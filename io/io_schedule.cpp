@@ -29,7 +29,7 @@ std::uint32_t alignment_of(const File& file) { return std::max(1U, file.info().a
 
 }  // namespace
 
-std::string IoRequest::describe() const {
+std::string IoWork::describe() const {
   if (direction == Direction::sync) return fmt::format("sync of {}", file.info().name);
   return fmt::format("{} of {} at {}, {} bytes", name_of(direction), file.info().name, offset,
                      size);

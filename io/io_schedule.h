@@ -18,22 +18,27 @@
 
 namespace headrace {
 
-struct IoRequest {
+// What a request moves.
+struct IoWork {
+  // "read of FILE at 4096, 8192 bytes"
+  std::string describe() const;
+
+  Direction direction = Direction::read;
+  File file;
+  std::uint64_t offset = 0;
+  std::size_t size = 0;
+};
+
+struct IoRequest : IoWork {
   explicit IoRequest(std::shared_ptr<const std::string> queue) : source(std::move(queue)) {}
 
   IoClass io_class() const noexcept {
     return direction == Direction::read ? tag.io_class : IoClass::write;
   }
-  // "read of FILE at 4096, 8192 bytes"
-  std::string describe() const;
 
-  // Constant once queued.
+  // Constant once queued, as the work.
   std::uint64_t id = 0;  // of its queue, in the order of the calls
-  Direction direction = Direction::read;
-  File file;
-  std::uint64_t offset = 0;
   std::byte* data = nullptr;
-  std::size_t size = 0;
   IoTag tag;
   EventSource source;
   Nanoseconds queued_at{0};
