@@ -40,6 +40,9 @@ struct PlatformOptions {
   EngineWrapper wrap_engine;  // e.g. faulty_engine or rate_limited_engine around the real one
   HostDeviceOptions device;   // make_lane and on_message are the platform's
   std::optional<SystemRoots> system;  // where the limits of memory are read; none: this machine's
+  // Bodies of tasks are not called, and what is read is not looked at: what is left is the cost of
+  // queuing and completing. For benchmarks, with device.memory = addresses.
+  bool dry = false;
   bool trace = false;
   std::function<void(std::string_view)> on_message;  // warnings, each once; from any thread
 };

@@ -16,9 +16,11 @@ class RealWorld : public World {
       : backend_(options.io),
         uring_(options.uring),
         wrap_engine_(options.wrap_engine),
+        dry_(options.dry),
         parts_(std::move(parts)) {}
 
   std::unique_ptr<Lane> make_lane(LaneOptions options) override {
+    options.dry = dry_;
     std::unique_ptr<Lane> lane = Lane::threaded(complete(std::move(options), parts_));
     parts_.lanes->add(*lane);
     return lane;
@@ -35,6 +37,7 @@ class RealWorld : public World {
   }
 
   Result<std::unique_ptr<IoQueue>> open_queue(IoQueueOptions options) override {
+    options.dry = dry_;
     if (backend_ == IoBackend::posix) return open_on(posix_engine(), std::move(options));
     Result<std::unique_ptr<IoQueue>> queue = open_uring(options);
     if (queue.ok() || backend_ == IoBackend::uring) return queue;
@@ -74,6 +77,7 @@ class RealWorld : public World {
   const IoBackend backend_;
   const UringOptions uring_;
   const EngineWrapper wrap_engine_;
+  const bool dry_;
   const WorldParts parts_;
 };
 
