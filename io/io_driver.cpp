@@ -137,20 +137,20 @@ bool IoQueue::Driver::pass(Nanoseconds at_most) {
 }
 
 bool IoQueue::Driver::absorb() {
-  std::vector<Arrival> arrivals;
+  absorbed_.clear();
   {
     const std::lock_guard lock(mutex_);
-    arrivals.swap(arrivals_);
+    absorbed_.swap(arrivals_);
   }
-  for (Arrival& arrival : arrivals) {
+  for (Arrival& arrival : absorbed_) {
     if (arrival.request)
       receive(std::move(arrival.request));
     else
-      arrival.call();
+      std::exchange(arrival.call, nullptr)();  // what it holds is let go
   }
   inbox_->take(tokens_);
   for (const std::uint64_t token : tokens_) unpark(token);
-  return !arrivals.empty() || !tokens_.empty();
+  return !absorbed_.empty() || !tokens_.empty();
 }
 
 void IoQueue::Driver::receive(std::unique_ptr<IoRequest> request) {

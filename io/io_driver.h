@@ -88,6 +88,7 @@ class IoQueue::Driver {
   IoSchedule schedule_;
   std::map<std::uint64_t, std::unique_ptr<IoRequest>> parked_;  // what they follow is open
   std::vector<Completion> completions_;
+  std::vector<Arrival> absorbed_;
   std::vector<std::uint64_t> tokens_;
   bool running_ = false;    // the engine was started
   bool abandoned_ = false;  // the kernel kept something

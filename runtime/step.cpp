@@ -35,8 +35,10 @@ std::vector<AdamWRun> runs_of(Shard& shard, std::byte* state, const Gradients& g
 
 Event grad_ready(const Shard& shard, const Gradients& gradients) {
   std::vector<Event> all;
-  for (const Segment& segment : shard.spec.segments)
-    all.push_back(gradients.of(segment.tensor).ready);
+  for (const Segment& segment : shard.spec.segments) {
+    const Event& ready = gradients.of(segment.tensor).ready;
+    if (!ready.done() || !ready.status().ok()) all.push_back(ready);
+  }
   return Event::all(all);
 }
 
@@ -93,8 +95,11 @@ Event send_home(const Shard& shard, const Slot& slot, const Event& changed, Step
   const Region record = slot.state.region().sub(0, home.size());
   if (!shard.home_sums()) return context.mover.move(record, home, changed, tag);
   const Event made = add_params(shard, slot, changed, context);
-  std::vector<Event> ends = {made};
-  for (const BlockSums::Run& run : shard.home_sums()->runs()) {
+  const std::vector<BlockSums::Run> runs = shard.home_sums()->runs();
+  std::vector<Event> ends;
+  ends.reserve(1 + runs.size());
+  ends.push_back(made);
+  for (const BlockSums::Run& run : runs) {
     const Region part = record.sub(run.at, run.size);
     const Event noted = note_sums(shard, part, run.at, made, context);
     ends.push_back(context.mover.move(part, home.sub(run.at, run.size),
