@@ -26,8 +26,17 @@ namespace {
 constexpr std::size_t kParallelTouchBytes = 256 * kMiB;
 constexpr std::size_t kTouchThreads = 8;
 constexpr std::size_t kMostBytes = std::size_t{1} << 60;
+constexpr std::size_t kLeastPerTail = 64;
 
 std::size_t whole_pages(std::size_t size) { return round_up(size, kPageBytes); }
+
+// With no tail of small pages: io_uring treats a registered buffer as huge pages only if it is made
+// of nothing else; reads of 1 MiB x 32 from a virtio disk then took 7 instead of 12 ms of CPU per
+// GB. Only where that makes it longer by a 64th at most: what memory costs is told from its size.
+std::size_t mapped_size(std::size_t size) {
+  const std::size_t huge = round_up(size, kHugePageBytes);
+  return huge - size <= size / kLeastPerTail ? huge : whole_pages(size);
+}
 
 Status no_memory(std::size_t size, int error) {
   return Status(Code::out_of_memory, fmt::format("the machine did not give {}: {}",
@@ -163,14 +172,14 @@ std::size_t page_alignment(std::size_t size) noexcept {
 Result<Bytes> reserve_pages(std::size_t size) {
   HEADRACE_CHECK(size > 0);
   if (size > kMostBytes) return no_memory(size, ENOMEM);
-  HEADRACE_ASSIGN(std::byte * begin, reserve_addresses(whole_pages(size), page_alignment(size)));
+  HEADRACE_ASSIGN(std::byte * begin, reserve_addresses(mapped_size(size), page_alignment(size)));
   return Bytes(begin, size);
 }
 
 Result<Bytes> map_pages(std::size_t size, int numa_node) {
   HEADRACE_CHECK(size > 0);
   if (size > kMostBytes) return no_memory(size, ENOMEM);
-  const std::size_t length = whole_pages(size);
+  const std::size_t length = mapped_size(size);
   HEADRACE_ASSIGN(std::byte * place, reserve_addresses(length, page_alignment(size)));
   const Bytes pages(place, length);
   Status how;
@@ -181,7 +190,7 @@ Result<Bytes> map_pages(std::size_t size, int numa_node) {
   return how;
 }
 
-void unmap_pages(Bytes pages) noexcept { unmap(pages.data(), pages.size()); }
+void unmap_pages(Bytes pages) noexcept { unmap(pages.data(), mapped_size(pages.size())); }
 
 double huge_page_share(ConstBytes pages) {
   const auto begin = reinterpret_cast<std::uintptr_t>(pages.data());

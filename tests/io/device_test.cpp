@@ -325,6 +325,17 @@ TEST(HostDevice, LargeMemoryIsTouchedByAllParts) {
   unmap_pages(pages);
 }
 
+// One small page in it, and io_uring registers them all one by one.
+TEST(HostDevice, MemoryThatIsNotAMultipleOfAHugePageHasNoTailOfSmallOnes) {
+  const Bytes even = map_pages(128 * kMiB, -1).value();
+  const double granted = huge_page_share(even);
+  unmap_pages(even);
+  if (granted < 1) GTEST_SKIP() << "huge pages are not granted here";
+  const Bytes odd = map_pages(129 * kMiB + 12345, -1).value();
+  EXPECT_EQ(huge_page_share(odd), 1);
+  unmap_pages(odd);
+}
+
 TEST(HostDevice, SaysOnceWhenHugePagesAreNotGranted) {
   std::vector<std::string> said;
   HostDeviceOptions options;
