@@ -92,6 +92,10 @@ int run_bench_adamw(const bench::AdamWBenchOptions& options, const Output& outpu
   return finish(bench::bench_adamw(options), ".", output.json);
 }
 
+int run_bench_overhead(const bench::OverheadBenchOptions& options, const Output& output) {
+  return finish(bench::bench_overhead(options), ".", output.json);
+}
+
 int run_bench_all(const bench::AllBenchOptions& options, const Output& output) {
   return finish(bench::bench_all(options), options.folder, output.json);
 }

@@ -11,6 +11,7 @@
 #include "bench/copy_bench.h"
 #include "bench/io_bench.h"
 #include "bench/norm_bench.h"
+#include "bench/overhead_bench.h"
 #include "bench/step_bench.h"
 #include "bench/train_bench.h"
 
@@ -51,6 +52,7 @@ int run_bench_copy(const bench::CopyBenchOptions& options, const Output& output)
 int run_bench_norm(const bench::NormBenchOptions& options, const Output& output);
 int run_bench_adamw(const bench::AdamWBenchOptions& options, const Output& output);
 int run_bench_step(const BenchStepOptions& options);
+int run_bench_overhead(const bench::OverheadBenchOptions& options, const Output& output);
 int run_bench_all(const bench::AllBenchOptions& options, const Output& output);
 int run_bench_compare(const CompareRequest& request);
 

@@ -191,6 +191,27 @@ void add_bench_adamw(CLI::App& bench, int& code) {
   });
 }
 
+void add_bench_overhead(CLI::App& bench, int& code) {
+  using Options = bench::OverheadBenchOptions;
+  CLI::App& command = *bench.add_subcommand(
+      "overhead",
+      "What headrace itself costs a shard and step: no byte moves, nothing is computed");
+  const auto given = std::make_shared<Given<Options>>();
+  add(command, given, "--shards", &Options::shards,
+      "In the model, fewest first (1000,10000,100000)")
+      ->type_name("N,N")
+      ->delimiter(',')
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add(command, given, "--units", &Options::units, "Layers (20)");
+  add(command, given, "--slots", &Options::slots, "Shards in DRAM at once (4)");
+  add(command, given, "--rounds", &Options::rounds, "Samples of each row (5)");
+  add_output(command, given, "headrace bench overhead --shards 1000,100000");
+  command.callback([given, &code] {
+    code = run_bench_overhead(given->over(given->quick ? bench::quick_overhead_bench() : Options()),
+                              given->output);
+  });
+}
+
 void add_bench_all(CLI::App& bench, int& code) {
   using Options = bench::AllBenchOptions;
   CLI::App& command = *bench.add_subcommand(
@@ -285,6 +306,7 @@ void add_bench(CLI::App& app, int& code) {
   add_bench_norm(*command, code);
   add_bench_adamw(*command, code);
   add_bench_step(*command, code);
+  add_bench_overhead(*command, code);
   add_bench_compare(*command, code);
 }
 

@@ -2,11 +2,27 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <new>
 #include <string>
 
 #include "tests/bench/rows.h"
+
+namespace {
+std::atomic<std::uint64_t> allocations_made{0};
+}
+
+// Of this whole program; those with an alignment of their own are not counted.
+void* operator new(std::size_t size) {
+  ++allocations_made;
+  if (void* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace headrace::bench {
 namespace {
@@ -43,6 +59,26 @@ TEST(OverheadBench, AllocationsAreReportedWhereTheyAreCounted) {
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   std::map<std::string, Row> rows = by_name(*report);
   EXPECT_DOUBLE_EQ(rows["overhead.dram.6.allocations"].value, 12 / 9996.0);
+}
+
+// After warm-up only what events and tasks need, and as many for a shard whatever their number.
+TEST(OverheadBench, AllocationsOfAShardAreFewAndDoNotGrowWithTheirNumber) {
+  OverheadBenchOptions options;
+  options.shards = {200, 4000};
+  options.rounds = 1;
+  options.allocations = [] { return allocations_made.load(); };
+  const Result<Report> report = bench_overhead(options);
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  std::map<std::string, Row> rows = by_name(*report);
+  for (const char* way : {"dram", "nvme", "simulated"}) {
+    const std::string name = std::string("overhead.") + way;
+    const double few = rows[name + ".200.allocations"].value;
+    const double many = rows[name + ".4000.allocations"].value;
+    std::printf("%s: %.2f and %.2f allocations a shard and step\n", way, few, many);
+    EXPECT_GT(few, 0) << way;
+    EXPECT_LE(many, few * 1.02) << way;
+    EXPECT_LE(many, 50) << way;
+  }
 }
 
 TEST(OverheadBench, OptionsOutOfRangeAreInvalid) {
