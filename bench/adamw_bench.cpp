@@ -132,10 +132,12 @@ class Bench {
   Bench(const AdamWBenchOptions& options, Arrays arrays)
       : options_(options), arrays_(std::move(arrays)) {}
 
-  Report run() {
+  Result<Report> run() {
     touch();
     const Contest contest = options_.resident ? of_cache() : of_memory();
-    Report report = clean_rounds(contest, {.rounds = options_.rounds, .at_most = options_.at_most});
+    HEADRACE_ASSIGN(Report report, clean_rounds(contest, {.rounds = options_.rounds,
+                                                          .at_most = options_.at_most,
+                                                          .watch = options_.watch}));
     if (team_sizes(options_.threads).size() == 1 && !options_.resident) {
       report.notes.emplace_back("one core: no rows of two threads");
     }

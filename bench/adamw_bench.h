@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/report.h"
+#include "bench/round_watch.h"
 #include "io/status.h"
 #include "optim_cpu/dtype.h"
 
@@ -24,6 +25,7 @@ struct AdamWBenchOptions {
   bool resident = false;    // repeats kResidentElements instead, which stay in the L2 cache
   std::size_t rounds = 60;  // clean ones wanted for every row
   std::chrono::seconds at_most{40};  // ends earlier when they are there
+  RoundWatch watch = {};
 };
 
 // A whole number of them is a window when `resident`.

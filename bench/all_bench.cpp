@@ -27,6 +27,7 @@ Result<Report> disk(const AllBenchOptions& options) {
   io.folders = {options.folder};
   io.blocks = {4 * kMiB};
   io.at_most = options.each;
+  io.watch = options.watch;
   return bench_io(io);
 }
 
@@ -34,6 +35,7 @@ Result<Report> copies(const AllBenchOptions& options) {
   CopyBenchOptions copy = quick_copy_bench();
   copy.sizes = {4 * kMiB};
   copy.at_most = options.each;
+  copy.watch = options.watch;
   return bench_copy(copy);
 }
 
@@ -41,6 +43,7 @@ Result<Report> norm(const AllBenchOptions& options) {
   NormBenchOptions norm = quick_norm_bench();
   norm.types = {ScalarType::bf16};
   norm.at_most = options.each / 2;
+  norm.watch = options.watch;
   return bench_norm(norm);
 }
 
@@ -49,6 +52,7 @@ Result<Report> update(const AllBenchOptions& options) {
   adamw.gradients = {ScalarType::bf16};
   adamw.yardsticks = false;
   adamw.at_most = options.each;
+  adamw.watch = options.watch;
   return bench_adamw(adamw);
 }
 
@@ -58,6 +62,7 @@ Result<Report> step(const AllBenchOptions& options) {
   step.folder = options.folder;
   step.state_bytes = options.state_bytes;
   step.formats = {StateFormat::split};
+  step.watch = options.watch;
   return bench_step(step);
 }
 

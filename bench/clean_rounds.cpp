@@ -111,12 +111,13 @@ std::size_t Contest::add(Variant variant) {
   return variants.size() - 1;
 }
 
-Report clean_rounds(const Contest& contest, const CleanRoundsOptions& options) {
+Result<Report> clean_rounds(const Contest& contest, const CleanRoundsOptions& options) {
   const auto end = SteadyClock::now() + options.at_most;
   Rounds rounds(contest, options.rounds);
   rounds.warm_up();
   for (std::size_t done = 0; done < 50 * options.rounds && !rounds.complete(); ++done) {
     if (SteadyClock::now() >= end && done > 0) break;
+    HEADRACE_TRY(before_round(options.watch, contest.rows.front().name, done));
     rounds.round();
   }
   return rounds.report();

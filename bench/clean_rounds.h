@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/report.h"
+#include "bench/round_watch.h"
 
 namespace headrace::bench {
 
@@ -41,11 +42,12 @@ struct Contest {
 struct CleanRoundsOptions {
   std::size_t rounds = 60;                   // clean ones wanted for every row, at least one
   std::chrono::milliseconds at_most{40000};  // ends earlier when they are there
+  RoundWatch watch = {};
 };
 
-// One round to warm up, then at least one. A row without a clean round is made of all its rounds,
-// and a note says so.
-Report clean_rounds(const Contest& contest, const CleanRoundsOptions& options);
+// One round to warm up, then at least one; fails only when the watch does. A row without a clean
+// round is made of all its rounds, and a note says so.
+Result<Report> clean_rounds(const Contest& contest, const CleanRoundsOptions& options);
 
 // Teams to measure: one thread, and all of `threads` (0: what this process may run on).
 std::vector<int> team_sizes(int threads);

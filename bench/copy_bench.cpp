@@ -13,6 +13,7 @@
 #include "bench/cpu_time.h"
 #include "bench/model.h"
 #include "bench/raw_disk.h"
+#include "bench/raw_file.h"
 #include "optim_cpu/team.h"
 
 namespace headrace::bench {
@@ -60,6 +61,7 @@ class Bench {
     rounds_.clear();
     names_.clear();
     for (std::size_t done = 0; !verify_; ++done) {
+      HEADRACE_TRY(before_round(options_.watch, "copies", done));
       const auto start = SteadyClock::now();
       verify_ = done + 1 == options_.rounds || start + 2 * longest > begin + options_.at_most;
       HEADRACE_TRY(round(done));
@@ -156,6 +158,8 @@ Result<Report> bench_copy(const CopyBenchOptions& options) {
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open(std::move(settings)));
   std::optional<RawDisk> disk;
   if (!options.folder.empty()) {
+    HEADRACE_TRY(
+        check_space("bench copy", options.folder, options.raw_file_bytes + 2 * options.bytes));
     HEADRACE_ASSIGN(
         disk, RawDisk::open({.folder = options.folder, .file_bytes = options.raw_file_bytes}));
   }

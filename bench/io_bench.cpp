@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/io_sides.h"
+#include "bench/raw_file.h"
 
 namespace headrace::bench {
 namespace {
@@ -85,17 +86,10 @@ Result<std::vector<Folders>> drives_of(const Folders& folders) {
   return drives;
 }
 
-// Before anything is written, so that a refusal takes no space from others.
-Status check_space(const IoBenchOptions& options, const Folders& drive) {
+Status check_drive(const IoBenchOptions& options, const Folders& drive) {
   const std::uint64_t areas = (reads_files(options) ? 1U : 0U) + (writes_files(options) ? 1U : 0U);
   const std::uint64_t files = areas * options.files * drive.size() + (options.bound ? 1 : 0);
-  const std::uint64_t needed = files * options.file_bytes;
-  std::error_code error;
-  const auto space = std::filesystem::space(drive.front(), error);
-  if (error || needed <= space.available) return {};
-  return {Code::out_of_space,
-          fmt::format("bench io needs {} in {}, {} free: free some space, or take smaller files",
-                      format_bytes(needed), drive.front().string(), format_bytes(space.available))};
+  return check_space("bench io", drive.front(), files * options.file_bytes);
 }
 
 std::string name_of(Direction direction) {
@@ -125,6 +119,7 @@ class ShapeBench {
     for (std::vector<Round>& rounds : rounds_) rounds.clear();
     for (Track& track : tracks_) track.workers = 0;
     for (done_ = 0; more(end); ++done_) {
+      HEADRACE_TRY(before_round(options_.watch, name(), done_));
       HEADRACE_TRY(round(done_, {.bytes = options_.sample_bytes, .seconds = options_.seconds}));
     }
     return loads_.verify();
@@ -150,6 +145,8 @@ class ShapeBench {
     std::uint64_t bytes;  // that headrace moved on each drive in its last turn
     double workers;       // seconds per GB in the kernel's workers, summed over rounds
   };
+
+  std::string name() const { return row_name(options_, tracks_.front().direction, shape_); }
 
   bool more(SteadyClock::time_point end) const {
     if (options_.rounds > 0) return done_ < options_.rounds;
@@ -208,7 +205,7 @@ IoBenchOptions quick_io_bench() {
 Result<Report> bench_io(const IoBenchOptions& options) {
   HEADRACE_TRY(check(options));
   HEADRACE_ASSIGN(const std::vector<Folders> drives, drives_of(options.folders));
-  for (const Folders& drive : drives) HEADRACE_TRY(check_space(options, drive));
+  for (const Folders& drive : drives) HEADRACE_TRY(check_drive(options, drive));
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open());
   const std::vector<Shape> shapes = shapes_of(options);
   const auto start = SteadyClock::now();

@@ -15,6 +15,7 @@
 
 #include "bench/raw_disk.h"
 #include "bench/report.h"
+#include "bench/round_watch.h"
 
 namespace headrace::bench {
 
@@ -36,6 +37,7 @@ struct IoBenchOptions {
   std::chrono::seconds at_most{50};  // all together, when `rounds` is 0
   bool bound = true;                 // false: without the plain loop, and without ratios
   std::uint64_t seed = 1;
+  RoundWatch watch = {};
 };
 
 // About ten seconds.

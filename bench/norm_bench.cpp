@@ -60,7 +60,9 @@ class Bench {
     touch();
     HEADRACE_TRY(verify());
     const Contest contest = options_.resident ? of_cache() : of_memory();
-    Report report = clean_rounds(contest, {.rounds = options_.rounds, .at_most = options_.at_most});
+    HEADRACE_ASSIGN(Report report, clean_rounds(contest, {.rounds = options_.rounds,
+                                                          .at_most = options_.at_most,
+                                                          .watch = options_.watch}));
     HEADRACE_TRY(verify());
     if (!gradients_.huge()) report.notes.emplace_back("no huge pages: expect lower rates");
     return report;

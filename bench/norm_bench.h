@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/report.h"
+#include "bench/round_watch.h"
 #include "io/bytes.h"
 #include "io/status.h"
 #include "optim_cpu/dtype.h"
@@ -25,6 +26,7 @@ struct NormBenchOptions {
   bool resident = false;    // repeats 256 KiB instead, which stay in the L2 cache, on one thread
   std::size_t rounds = 60;  // clean ones wanted for every row
   std::chrono::seconds at_most{30};  // ends earlier when they are there
+  RoundWatch watch = {};
 };
 
 // About five seconds.

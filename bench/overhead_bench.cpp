@@ -126,8 +126,8 @@ class Training {
   const OverheadBenchOptions& options_;
 };
 
-Result<std::vector<Cost>> measure(const OverheadBenchOptions& options, Way way,
-                                  std::size_t shards) {
+Result<std::vector<Cost>> measure(const OverheadBenchOptions& options, Way way, std::size_t shards,
+                                  const std::string& name) {
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, open_platform(way));
   const ModelOptions wanted = model_options(options, way, shards);
   const std::vector<std::uint16_t> gradient(wanted.unit_elements);  // never read
@@ -138,6 +138,7 @@ Result<std::vector<Cost>> measure(const OverheadBenchOptions& options, Way way,
   for (std::size_t i = 0; i < kWarmUps; ++i) HEADRACE_TRY(training.step());
   std::vector<Cost> costs;
   for (std::size_t round = 0; round < options.rounds; ++round) {
+    HEADRACE_TRY(before_round(options.watch, name, round));
     HEADRACE_ASSIGN(const Cost cost, training.sample(made));
     costs.push_back(cost);
   }
@@ -169,7 +170,7 @@ Status add_rows(const OverheadBenchOptions& options, Way way, Report& report) {
   std::vector<Row> counts;
   for (const std::size_t shards : options.shards) {
     const std::string name = fmt::format("{}.{}", way_name, shards);
-    const Result<std::vector<Cost>> costs = measure(options, way, shards);
+    const Result<std::vector<Cost>> costs = measure(options, way, shards, name);
     HEADRACE_TRY(costs.status().with(name));
     times.push_back(row_of(name, "us", *costs, &Cost::microseconds, kOverheadBound));
     cpu_times.push_back(row_of(name + ".cpu", "us", *costs, &Cost::cpu_microseconds, 0));

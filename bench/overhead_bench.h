@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "bench/report.h"
+#include "bench/round_watch.h"
 #include "io/status.h"
 
 namespace headrace::bench {
@@ -25,6 +26,7 @@ struct OverheadBenchOptions {
   std::size_t rounds = 5;  // of each row
   // Calls of operator new so far, by a program that counts them; null: not reported.
   std::function<std::uint64_t()> allocations;
+  RoundWatch watch = {};
 };
 
 // About ten seconds.

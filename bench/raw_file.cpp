@@ -82,6 +82,15 @@ Result<RawFile> RawFile::create(const std::filesystem::path& folder, std::uint64
   return file;
 }
 
+Status check_space(std::string_view who, const std::filesystem::path& folder, std::uint64_t bytes) {
+  std::error_code error;
+  const auto space = std::filesystem::space(folder, error);
+  if (error || bytes <= space.available) return {};
+  return {Code::out_of_space,
+          fmt::format("{} needs {} in {}, {} free: free some space, or measure less (--size)", who,
+                      format_bytes(bytes), folder.string(), format_bytes(space.available))};
+}
+
 RawFile::RawFile(RawFile&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)), direct_(other.direct_) {}
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 #include "bench/huge_pages.h"
 #include "io/bytes.h"
@@ -30,6 +31,10 @@ class RawFile {
   int descriptor_ = -1;
   bool direct_ = false;
 };
+
+// Before anything is written, so that a refusal takes no space from others: `out_of_space` when
+// `folder` has less than `bytes` free, told with both sizes in the name of `who`.
+Status check_space(std::string_view who, const std::filesystem::path& folder, std::uint64_t bytes);
 
 // Which write of which block 4096 bytes belong to: the first 16 of them.
 struct Mark {

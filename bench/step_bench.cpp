@@ -13,6 +13,7 @@
 
 #include "bench/model.h"
 #include "bench/raw_disk.h"
+#include "bench/raw_file.h"
 #include "bench/resident.h"
 #include "runtime/checkpoint_tools.h"
 
@@ -21,6 +22,7 @@ namespace {
 
 constexpr std::size_t kSaves = 8;               // of each format
 constexpr std::uint64_t kCheckpointBytes = 12;  // of a parameter: master, exp_avg, exp_avg_sq
+constexpr std::uint64_t kMostShardBytes = 32 * kMiB;
 
 Result<double> bytes_per_second(RawDisk& disk, Direction direction, std::uint64_t bytes) {
   HEADRACE_ASSIGN(const RawSample sample, disk.measure(direction, bytes));
@@ -46,6 +48,28 @@ RawRates between(const RawRates& a, const RawRates& b) {
   return {(a.read + b.read) / 2, (a.write + b.write) / 2, (a.mixed + b.mixed) / 2};
 }
 
+std::uint64_t dram_bytes(const StepBenchOptions& options) {
+  return options.dram_bytes +
+         static_cast<std::uint64_t>(options.dram_share * static_cast<double>(options.state_bytes));
+}
+
+// What is pinned beside them leaves the slots as large as they are without.
+std::uint64_t shard_bytes(const StepBenchOptions& options) {
+  if (options.shard_bytes > 0 || options.dram_share <= 0) return options.shard_bytes;
+  return std::min(kMostShardBytes,
+                  options.dram_bytes / static_cast<std::uint64_t>(std::max(1, options.slots)));
+}
+
+// The state, and a checkpoint beside the one before it.
+Status check_folder(const StepBenchOptions& options) {
+  const auto state = static_cast<double>(options.state_bytes);
+  double most = 0;
+  for (const StateFormat format : options.formats)
+    most = std::max(most, state * (1 + 2 * kCheckpointBytes / (bytes_per_parameter(format) / 2)));
+  return check_space("bench step", options.folder,
+                     options.raw_file_bytes + static_cast<std::uint64_t>(most));
+}
+
 ModelOptions model_options(const StepBenchOptions& options, StateFormat format) {
   ModelOptions model;
   model.unit_elements = unit_elements(options.state_bytes, options.units, format);
@@ -53,9 +77,9 @@ ModelOptions model_options(const StepBenchOptions& options, StateFormat format) 
   model.max_norm = options.max_norm;
   model.engine.format = format;
   model.engine.state = StateHome::nvme;
-  model.engine.dram_bytes = options.dram_bytes;
+  model.engine.dram_bytes = dram_bytes(options);
   model.engine.nvme_paths = {options.folder};
-  model.engine.shard_bytes = options.shard_bytes;
+  model.engine.shard_bytes = shard_bytes(options);
   model.engine.slots = options.slots;
   model.engine.threads = options.threads;
   return model;
@@ -116,12 +140,14 @@ class FormatBench {
 
  private:
   Status rounds(Model& model) {
+    const std::string name = fmt::format("step.{}", name_of(format_));
     std::mt19937 random(1);
     std::vector<Round> rounds;
     HEADRACE_TRY(model.timed_step().status());  // warms up
     const Stats start = model.engine().stats();
     HEADRACE_ASSIGN(RawRates before, measure(disk_, options_.raw_bytes, random));
     for (std::size_t round = 0; round < options_.rounds; ++round) {
+      HEADRACE_TRY(before_round(options_.watch, name, round));
       HEADRACE_ASSIGN(const StepSample step, model.timed_step());
       HEADRACE_ASSIGN(const RawRates after, measure(disk_, options_.raw_bytes, random));
       const RawRates rates = between(std::exchange(before, after), after);
@@ -129,19 +155,21 @@ class FormatBench {
       idle_seconds_ += step.disk_idle_seconds;
       rounds.push_back({step.seconds, least_seconds(rates, step.read_bytes, step.written_bytes)});
     }
-    report_.rows.push_back(time_row(fmt::format("step.{}", name_of(format_)), rounds));
+    report_.rows.push_back(time_row(name, rounds));
     report_.rows.push_back(bytes_row(start, model.engine().stats(), format_));
     return {};
   }
 
   // One save after the other into the same folder. The first two find new space on the disk.
   Status saves(Model& model, const std::filesystem::path& folder) {
+    const std::string name = fmt::format("save.{}", name_of(format_));
     std::mt19937 random(2);
     std::vector<Round> rounds;
     for (int i = 0; i < 2; ++i) HEADRACE_TRY(model.engine().save(folder));
     const std::uint64_t written = kCheckpointBytes * model.engine().stats().parameters;
     HEADRACE_ASSIGN(RawRates before, measure(disk_, options_.raw_bytes, random));
     for (std::size_t round = 0; round < std::min(kSaves, options_.rounds); ++round) {
+      HEADRACE_TRY(before_round(options_.watch, name, round));
       const std::uint64_t read = model.engine().stats().nvme_read_bytes;
       const auto start = std::chrono::steady_clock::now();
       HEADRACE_TRY(model.engine().save(folder));
@@ -151,7 +179,7 @@ class FormatBench {
       const RawRates rates = between(std::exchange(before, after), after);
       rounds.push_back({taken.count(), least_seconds(rates, read_bytes, written)});
     }
-    report_.rows.push_back(time_row(fmt::format("save.{}", name_of(format_)), rounds));
+    report_.rows.push_back(time_row(name, rounds));
     return {};
   }
 
@@ -175,7 +203,7 @@ class FormatBench {
     const HeldBytes& held = stats.held;
     report_.notes.push_back(fmt::format(
         "{}: {} parameters of bf16, {} units; {} of DRAM for state, {}; {}", name_of(format_),
-        stats.parameters, options_.units, format_bytes(options_.dram_bytes),
+        stats.parameters, options_.units, format_bytes(dram_bytes(options_)),
         options_.max_norm > 0 ? fmt::format("clipping at {}", options_.max_norm)
                               : std::string("no clipping"),
         stats.placement));
@@ -213,6 +241,7 @@ double least_seconds(const RawRates& rates, std::uint64_t read_bytes, std::uint6
 }
 
 Result<Report> bench_step(const StepBenchOptions& options) {
+  HEADRACE_TRY(check_folder(options));
   Report report;
   HEADRACE_ASSIGN(RawDisk disk,
                   RawDisk::open({.folder = options.folder, .file_bytes = options.raw_file_bytes}));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/report.h"
+#include "bench/round_watch.h"
 #include "io/bytes.h"
 #include "io/status.h"
 #include "optim_cpu/state_format.h"
@@ -21,6 +22,7 @@ struct StepBenchOptions {
   std::vector<StateFormat> formats{StateFormat::fp32, StateFormat::split};
   std::uint64_t state_bytes = kGiB;
   std::uint64_t dram_bytes = 96 * kMiB;  // for state: slots, then pinned shards
+  double dram_share = 0;                 // of the state: as much more DRAM, 0 to 1
   std::uint64_t shard_bytes = 0;         // 0: the engine's choice
   unsigned units = 24;
   int slots = 4;
@@ -30,6 +32,7 @@ struct StepBenchOptions {
   std::uint64_t raw_file_bytes = kGiB;
   std::uint64_t raw_bytes = 512 * kMiB;  // of one sample of R, W or D
   std::filesystem::path trace;           // a Chrome trace of all steps goes there; empty: none
+  RoundWatch watch = {};
 };
 
 // About ten seconds.

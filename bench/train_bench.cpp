@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "bench/model.h"
+#include "bench/raw_file.h"
 #include "bench/training.h"
 #include "io/faults.h"
 
@@ -71,14 +72,15 @@ Status train_row(Platform& platform, const TrainBenchOptions& options, Model& mo
   Training training(platform, model, {.forward = pass, .backward = pass});
   HEADRACE_TRY(measure_passes(training, parts));
   HEADRACE_TRY(training.step().status());  // has no update under its forward
+  const std::string name = fmt::format("train.{}.io{}", name_of(options.format), io_over_forward);
   std::vector<Round> rounds;
   for (std::size_t step = 0; step < options.steps; ++step) {
+    HEADRACE_TRY(before_round(options.watch, name, step));
     HEADRACE_ASSIGN(const double seconds, training.step());
     rounds.push_back({seconds, best_step_seconds(parts)});
   }
   HEADRACE_TRY(training.finish());
-  report.rows.push_back(
-      time_row(fmt::format("train.{}.io{}", name_of(options.format), io_over_forward), rounds));
+  report.rows.push_back(time_row(name, rounds));
   report.notes.push_back(fmt::format(
       "T_io = {} T_f: alone T_f {:.4f} s, T_b {:.4f} s, T_update {:.4f} s, T_io {:.4f} s",
       io_over_forward, parts.forward, parts.backward, parts.update, parts.io));
@@ -147,17 +149,20 @@ Status links_row(Platform& platform, const TrainBenchOptions& options, Report& r
   const Stats stats = model.engine().stats();
   const std::uint64_t bytes = stats.held.hbm_state;  // up; what the slots hold already is not down
   HEADRACE_TRY(model.timed_step().status());         // warms up
+  const std::string name = fmt::format("links.{}", name_of(options.format));
   std::vector<Round> rounds;
   for (std::size_t step = 0; step < options.steps; ++step) {
+    HEADRACE_TRY(before_round(options.watch, name, step));
     HEADRACE_ASSIGN(const double alone, time_link(platform, bytes, bytes / stats.shards));
     HEADRACE_ASSIGN(const StepSample sample, model.timed_step());
     rounds.push_back({sample.seconds, alone});
   }
-  report.rows.push_back(time_row(fmt::format("links.{}", name_of(options.format)), rounds));
+  report.rows.push_back(time_row(name, rounds));
   return model.engine().close(std::chrono::seconds(60));
 }
 
 Result<Report> bench_train(const TrainBenchOptions& options) {
+  HEADRACE_TRY(check_space("bench step --train", options.folder, options.state_bytes));
   Report report;
   const auto messages = std::make_shared<Messages>();
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, open_platform(options, messages));

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/report.h"
+#include "bench/round_watch.h"
 #include "io/bytes.h"
 #include "io/platform.h"
 #include "io/status.h"
@@ -33,6 +34,7 @@ struct TrainBenchOptions {
   std::filesystem::path trace;  // a Chrome trace of all steps goes there; empty: none
   double max_norm = 1;          // clipping; 0: none
   std::size_t steps = 7;
+  RoundWatch watch = {};
 };
 
 // About ten seconds.

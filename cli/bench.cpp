@@ -7,6 +7,7 @@
 
 #include "bench/compare.h"
 #include "cli/outcome.h"
+#include "cli/progress.h"
 
 namespace headrace::cli {
 namespace {
@@ -31,6 +32,15 @@ int finish(const Result<bench::Report>& report, const std::filesystem::path& fol
               bench::to_json(bench::this_machine(folder), report->rows));
 }
 
+// With a line about where it is, and an end at the next round after Ctrl-C.
+template <class Options>
+Result<bench::Report> measured(Result<bench::Report> (*bench)(const Options&), Options options) {
+  ProgressLine line;
+  options.watch = watch_rounds(line);
+  note_interrupts();
+  return bench(options);
+}
+
 }  // namespace
 
 bench::StepBenchOptions step_bench_options(const BenchStepOptions& given) {
@@ -40,6 +50,7 @@ bench::StepBenchOptions step_bench_options(const BenchStepOptions& given) {
   if (!given.formats.empty()) options.formats = given.formats;
   options.state_bytes = given.state_bytes.value_or(options.state_bytes);
   options.dram_bytes = given.dram_bytes.value_or(options.dram_bytes);
+  options.dram_share = given.dram_share.value_or(options.dram_share);
   options.shard_bytes = given.shard_bytes.value_or(options.shard_bytes);
   options.units = given.units.value_or(options.units);
   options.slots = given.slots.value_or(options.slots);
@@ -71,33 +82,33 @@ bench::TrainBenchOptions train_bench_options(const BenchStepOptions& given) {
 int run_bench_step(const BenchStepOptions& options) {
   if (options.state_bytes == std::uint64_t{0})
     return fail("bench", invalid("--size is 0: give the state to update, as in 1GiB"));
-  return finish(options.train ? bench::bench_train(train_bench_options(options))
-                              : bench::bench_step(step_bench_options(options)),
+  return finish(options.train ? measured(bench::bench_train, train_bench_options(options))
+                              : measured(bench::bench_step, step_bench_options(options)),
                 options.scratch, options.json);
 }
 
 int run_bench_io(const bench::IoBenchOptions& options, const Output& output) {
-  return finish(bench::bench_io(options), options.folders.front(), output.json);
+  return finish(measured(bench::bench_io, options), options.folders.front(), output.json);
 }
 
 int run_bench_copy(const bench::CopyBenchOptions& options, const Output& output) {
-  return finish(bench::bench_copy(options), options.folder, output.json);
+  return finish(measured(bench::bench_copy, options), options.folder, output.json);
 }
 
 int run_bench_norm(const bench::NormBenchOptions& options, const Output& output) {
-  return finish(bench::bench_norm(options), ".", output.json);
+  return finish(measured(bench::bench_norm, options), ".", output.json);
 }
 
 int run_bench_adamw(const bench::AdamWBenchOptions& options, const Output& output) {
-  return finish(bench::bench_adamw(options), ".", output.json);
+  return finish(measured(bench::bench_adamw, options), ".", output.json);
 }
 
 int run_bench_overhead(const bench::OverheadBenchOptions& options, const Output& output) {
-  return finish(bench::bench_overhead(options), ".", output.json);
+  return finish(measured(bench::bench_overhead, options), ".", output.json);
 }
 
 int run_bench_all(const bench::AllBenchOptions& options, const Output& output) {
-  return finish(bench::bench_all(options), options.folder, output.json);
+  return finish(measured(bench::bench_all, options), options.folder, output.json);
 }
 
 int run_bench_compare(const CompareRequest& request) {

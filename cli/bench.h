@@ -34,7 +34,7 @@ struct BenchStepOptions {
   std::optional<std::size_t> rounds = {};
   std::optional<unsigned> units = {};
   std::optional<int> slots = {};
-  std::optional<double> max_norm = {};
+  std::optional<double> max_norm = {}, dram_share = {};
   int threads = 0;
 };
 bench::StepBenchOptions step_bench_options(const BenchStepOptions& options);

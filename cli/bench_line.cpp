@@ -265,6 +265,10 @@ void add_model_options(CLI::App& command, BenchStepOptions& options) {
                   "State of one shard at most (from --dram)");
   add_size<Wrong>(command, "--dram", options.dram_bytes,
                   "DRAM for state: slots, then pinned (96MiB)");
+  command
+      .add_option("--dram-share", options.dram_share,
+                  "Of the state, pinned in DRAM beside that, 0 to 1 (0)")
+      ->check(CLI::Range(0.0, 1.0));
   command.add_option("--slots", options.slots, "Shards in DRAM at once (4; with --train 3)");
   command.add_option("--units", options.units, "Equal layers (24)")->check(CLI::Range(1, 4096));
   command.add_option("--threads", options.threads, "The optimizer's team; 0: every CPU");

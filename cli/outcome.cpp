@@ -18,6 +18,8 @@ int code_of(const Status& status) {
     case Code::out_of_space:
     case Code::unavailable:
       return kLacking;
+    case Code::cancelled:
+      return kInterrupted;
     default:
       return kWrong;
   }

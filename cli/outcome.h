@@ -9,8 +9,8 @@
 
 namespace headrace::cli {
 
-// 1: measured but wrong, or regressed; 2: usage; 3: the machine lacks something.
-constexpr int kFine = 0, kWrong = 1, kUsage = 2, kLacking = 3;
+// 1: measured but wrong, or regressed; 2: usage; 3: the machine lacks something; 130: Ctrl-C.
+constexpr int kFine = 0, kWrong = 1, kUsage = 2, kLacking = 3, kInterrupted = 130;
 
 // Says why on standard error; the exit code.
 int fail(std::string_view command, const Status& why);

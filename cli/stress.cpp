@@ -1,39 +1,14 @@
 #include "cli/stress.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <random>
 
 #include "cli/outcome.h"
+#include "cli/progress.h"
 
 namespace headrace::cli {
 namespace {
-
-constexpr int kInterrupted = 130;
-
-volatile std::sig_atomic_t interrupted = 0;
-
-void note_interrupt(int) { interrupted = 1; }
-
-// One line that is written over, on terminals only; at most ten times a second.
-class Progress {
- public:
-  void show(const bench::StressSummary& so_far) {
-    if (!terminal_ || so_far.seconds - shown_ < 0.1) return;
-    shown_ = so_far.seconds;
-    fmt::print(stderr, "\r{:6.1f} s, round {}, {} operations, {} faults ", so_far.seconds,
-               so_far.rounds, so_far.operations, so_far.faults);
-  }
-  void clear() const {
-    if (shown_ >= 0) fmt::print(stderr, "\r{:70}\r", "");
-  }
-
- private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) == 1;
-  double shown_ = -1;
-};
 
 std::string verdict_of(const bench::StressSummary& summary) {
   if (!summary.wrong.empty())
@@ -73,11 +48,14 @@ int run_stress(const StressRequest& request) {
   options.seed = request.seed != 0 ? request.seed : std::random_device()();
   options.state_bytes = request.state_bytes;
   options.faults = !request.no_faults;
-  Progress progress;
-  options.progress = [&progress](const bench::StressSummary& so_far) { progress.show(so_far); };
-  options.stop = [] { return interrupted != 0; };
-  std::signal(SIGINT, note_interrupt);
-  std::signal(SIGTERM, note_interrupt);
+  ProgressLine progress;
+  options.progress = [&progress](const bench::StressSummary& so_far) {
+    if (progress.due())
+      progress.show(fmt::format("round {}, {} operations, {} faults", so_far.rounds,
+                                so_far.operations, so_far.faults));
+  };
+  options.stop = interrupted;
+  note_interrupts();
   const Result<bench::StressSummary> summary = bench::stress(options);
   progress.clear();
   if (!summary.ok()) return fail("stress", summary.status());
