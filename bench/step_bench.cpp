@@ -16,13 +16,13 @@
 #include "bench/raw_file.h"
 #include "bench/resident.h"
 #include "runtime/checkpoint_tools.h"
+#include "runtime/placement.h"
 
 namespace headrace::bench {
 namespace {
 
 constexpr std::size_t kSaves = 8;               // of each format
 constexpr std::uint64_t kCheckpointBytes = 12;  // of a parameter: master, exp_avg, exp_avg_sq
-constexpr std::uint64_t kMostShardBytes = 32 * kMiB;
 
 Result<double> bytes_per_second(RawDisk& disk, Direction direction, std::uint64_t bytes) {
   HEADRACE_ASSIGN(const RawSample sample, disk.measure(direction, bytes));
@@ -56,8 +56,7 @@ std::uint64_t dram_bytes(const StepBenchOptions& options) {
 // What is pinned beside them leaves the slots as large as they are without.
 std::uint64_t shard_bytes(const StepBenchOptions& options) {
   if (options.shard_bytes > 0 || options.dram_share <= 0) return options.shard_bytes;
-  return std::min(kMostShardBytes,
-                  options.dram_bytes / static_cast<std::uint64_t>(std::max(1, options.slots)));
+  return default_shard_bytes(options.dram_bytes, options.slots);
 }
 
 // The state, and a checkpoint beside the one before it.

@@ -24,6 +24,11 @@ ModelOptions model_options(const TrainBenchOptions& options, StateHome home) {
   model.engine.format = options.format;
   model.engine.state = home;
   if (home == StateHome::nvme) model.engine.nvme_paths = {options.folder};
+  // The slots come out of it first.
+  if (home == StateHome::nvme && options.dram_share > 0)
+    model.engine.dram_bytes = static_cast<std::uint64_t>(
+        static_cast<double>(options.slots) * static_cast<double>(options.shard_bytes) +
+        options.dram_share * static_cast<double>(options.state_bytes));
   model.engine.shard_bytes = options.shard_bytes;
   model.engine.slots = options.slots;
   model.engine.threads = options.threads;
@@ -41,10 +46,10 @@ Result<double> median_of_steps(Model& model, const Seconds& seconds) {
   return quartiles(all).median;
 }
 
-// T_io: all of the state's bytes, at the rate of a step alone.
+// T_io: all of the state's bytes, as if all were on NVMe, at the rate of a step alone.
 Result<double> measure_io(Model& model, StateFormat format) {
   const double all_bytes =
-      bytes_per_parameter(format) * static_cast<double>(model.engine().stats().nvme_parameters);
+      bytes_per_parameter(format) * static_cast<double>(model.engine().stats().padded_parameters);
   return median_of_steps(model, [all_bytes](const StepSample& sample) {
     const auto moved = static_cast<double>(sample.read_bytes + sample.written_bytes);
     return sample.seconds * all_bytes / moved;
@@ -72,7 +77,8 @@ Status train_row(Platform& platform, const TrainBenchOptions& options, Model& mo
   Training training(platform, model, {.forward = pass, .backward = pass});
   HEADRACE_TRY(measure_passes(training, parts));
   HEADRACE_TRY(training.step().status());  // has no update under its forward
-  const std::string name = fmt::format("train.{}.io{}", name_of(options.format), io_over_forward);
+  std::string name = fmt::format("train.{}.io{}", name_of(options.format), io_over_forward);
+  if (options.dram_share > 0) name += fmt::format(".c{:.2f}", parts.in_dram);
   std::vector<Round> rounds;
   for (std::size_t step = 0; step < options.steps; ++step) {
     HEADRACE_TRY(before_round(options.watch, name, step));
@@ -132,8 +138,14 @@ Status train_rows(Platform& platform, const TrainBenchOptions& options, Report& 
   StepParts parts{.units = options.units};
   HEADRACE_ASSIGN(parts.update, measure_update(platform, options, gradient));
   HEADRACE_ASSIGN(Model model, Model::open(platform, wanted, gradient));
-  HEADRACE_ASSIGN(parts.io, measure_io(model, options.format));
   const Stats stats = model.engine().stats();
+  if (stats.nvme_shards == 0)
+    return {Code::invalid, fmt::format("a share of {} of the state in DRAM leaves none on NVMe: "
+                                       "take a smaller one",
+                                       options.dram_share)};
+  HEADRACE_ASSIGN(parts.io, measure_io(model, options.format));
+  parts.in_dram =
+      1 - static_cast<double>(stats.nvme_parameters) / static_cast<double>(stats.padded_parameters);
   parts.slots_of_shards =
       std::min(1.0, static_cast<double>(options.slots) / static_cast<double>(stats.nvme_shards));
   report.notes.push_back(stats.placement);

@@ -28,6 +28,7 @@ struct TrainBenchOptions {
   std::uint64_t shard_bytes = 8 * kMiB;                 // two of them a unit
   std::uint64_t disk_bytes_per_second = 1'500'000'000;  // one server for reads and writes
   std::uint64_t link_bytes_per_second = 1'000'000'000;  // of the links row, each way
+  double dram_share = 0;  // of the state: as much is pinned in DRAM, 0 to 1
   unsigned units = 24;
   int slots = 3;
   int threads = 0;              // of the optimizer's team; 0: all
@@ -40,7 +41,8 @@ struct TrainBenchOptions {
 // About ten seconds.
 TrainBenchOptions quick_train_bench();
 
-// Rows train.F.ioX and links.F in seconds a step: F the format, X the ratio T_io / T_f.
+// Rows train.F.ioX and links.F in seconds a step: F the format, X the ratio T_io / T_f, T_io that of
+// all state as if it were on NVMe; with a share S in DRAM train.F.ioX.cS.
 Result<Report> bench_train(const TrainBenchOptions& options);
 
 // The same on platforms of the caller's, in their time: simulated ones, or a disk of another kind.

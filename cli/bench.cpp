@@ -68,6 +68,7 @@ bench::TrainBenchOptions train_bench_options(const BenchStepOptions& given) {
   if (!given.formats.empty()) options.format = given.formats.front();
   options.state_bytes = given.state_bytes.value_or(options.state_bytes);
   options.shard_bytes = given.shard_bytes.value_or(options.shard_bytes);
+  options.dram_share = given.dram_share.value_or(options.dram_share);
   options.disk_bytes_per_second =
       given.disk_bytes_per_second.value_or(options.disk_bytes_per_second);
   options.units = given.units.value_or(options.units);

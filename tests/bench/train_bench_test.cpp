@@ -76,6 +76,32 @@ TEST(TrainBench, InVirtualTimeAStepIsTheFormulaWithinTwoPercent) {
   }
 }
 
+TEST(TrainBench, InVirtualTimeAShareOfTheStateInDramIsInTheFormula) {
+  for (const double share : {1 / 3.0, 2 / 3.0}) {
+    SCOPED_TRACE(share);
+    const auto platform = Platform::simulate(slow(1));
+    Report report;
+    TrainBenchOptions options = small();
+    options.dram_share = share;
+    const Status status = train_rows(*platform, options, report);
+    ASSERT_TRUE(status.ok()) << status.to_string();
+    ASSERT_EQ(report.rows.size(), 5u);
+    const std::string ending = share < 0.5 ? ".c0.33" : ".c0.67";
+    for (const Row& row : report.rows) {
+      EXPECT_LE(row.value, 1.02 * row.bound) << row.name << ": " << row.value << " s";
+      EXPECT_TRUE(row.name.ends_with(ending)) << row.name;
+    }
+  }
+}
+
+TEST(TrainBench, AShareThatLeavesNothingOnNvmeIsInvalid) {
+  const auto platform = Platform::simulate(slow(1));
+  Report report;
+  TrainBenchOptions options = small();
+  options.dram_share = 1;
+  EXPECT_EQ(train_rows(*platform, options, report).code(), Code::invalid);
+}
+
 TEST(TrainBench, InVirtualTimeThePipelineIsItsSlowestLinkWithinTwoPercent) {
   const auto platform = Platform::simulate(slow(1));
   Report report;
