@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class StressCommand : public ::testing::Test {
+class TheStressCommand : public ::testing::Test {
  protected:
   Outcome run(const std::string& options) const {
     return headrace("stress --scratch " + folder_.string() + " " + options);
@@ -23,7 +23,7 @@ class StressCommand : public ::testing::Test {
   const fs::path folder_ = temporary_.path();
 };
 
-TEST_F(StressCommand, SurvivesOrReportsEveryFaultAndLeavesNothingBehind) {
+TEST_F(TheStressCommand, SurvivesOrReportsEveryFaultAndLeavesNothingBehind) {
   const Outcome outcome =
       run("--operations 80 --size 1MiB --seed 7 --json " + (folder_ / "stress.json").string());
   EXPECT_EQ(outcome.code, 0) << outcome.output;
@@ -36,20 +36,20 @@ TEST_F(StressCommand, SurvivesOrReportsEveryFaultAndLeavesNothingBehind) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);  // the JSON
 }
 
-TEST_F(StressCommand, WithoutFaultsNothingFails) {
+TEST_F(TheStressCommand, WithoutFaultsNothingFails) {
   const Outcome outcome = run("--operations 40 --size 1MiB --seed 3 --no-faults --json -");
   EXPECT_EQ(outcome.code, 0) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "\"faults\": 0,")) << outcome.output;
   EXPECT_TRUE(contains(outcome.output, "\"reported\": 0,")) << outcome.output;
 }
 
-TEST_F(StressCommand, AFolderThatIsNotThereIsUsage) {
+TEST_F(TheStressCommand, AFolderThatIsNotThereIsUsage) {
   const Outcome outcome = headrace("stress --scratch /nowhere/at/all --operations 1");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_TRUE(contains(outcome.output, "/nowhere/at/all")) << outcome.output;
 }
 
-TEST_F(StressCommand, WhatIsWrongIsSaidWithTheSeedThatShowsItAgain) {
+TEST_F(TheStressCommand, WhatIsWrongIsSaidWithTheSeedThatShowsItAgain) {
   bench::StressSummary summary;
   summary.seed = 42;
   summary.wrong = "step in round 3: another bit";
