@@ -2,27 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <map>
-#include <new>
 #include <string>
 
+#include "tests/bench/counted_new.h"
 #include "tests/bench/rows.h"
-
-namespace {
-std::atomic<std::uint64_t> allocations_made{0};
-}
-
-// Of this whole program; those with an alignment of their own are not counted.
-void* operator new(std::size_t size) {
-  ++allocations_made;
-  if (void* const memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace headrace::bench {
 namespace {
@@ -66,7 +51,7 @@ TEST(OverheadBench, AllocationsOfAShardAreFewAndDoNotGrowWithTheirNumber) {
   OverheadBenchOptions options;
   options.shards = {200, 4000};
   options.rounds = 1;
-  options.allocations = [] { return allocations_made.load(); };
+  options.allocations = allocations_made;
   const Result<Report> report = bench_overhead(options);
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   std::map<std::string, Row> rows = by_name(*report);
