@@ -41,8 +41,8 @@ struct TrainBenchOptions {
 // About ten seconds.
 TrainBenchOptions quick_train_bench();
 
-// Rows train.F.ioX and links.F in seconds a step: F the format, X the ratio T_io / T_f, T_io that of
-// all state as if it were on NVMe; with a share S in DRAM train.F.ioX.cS.
+// Rows train.F.ioX and links.F in seconds a step: F the format, X the ratio T_io / T_f, T_io that
+// of all state as if it were on NVMe; with a share S in DRAM train.F.ioX.cS.
 Result<Report> bench_train(const TrainBenchOptions& options);
 
 // The same on platforms of the caller's, in their time: simulated ones, or a disk of another kind.
