@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "io/status.h"
 
 namespace headrace::bench {
@@ -17,8 +15,6 @@ namespace headrace::bench {
 using RoundWatch = std::function<Status(const std::string& where)>;
 
 // `round` counts from 0. No watch: nothing happens.
-inline Status before_round(const RoundWatch& watch, std::string_view what, std::size_t round) {
-  return watch ? watch(fmt::format("{}, round {}", what, round + 1)) : Status();
-}
+Status before_round(const RoundWatch& watch, std::string_view what, std::size_t round);
 
 }  // namespace headrace::bench
