@@ -16,6 +16,8 @@ std::uint64_t allocations_made() noexcept { return made; }
 
 }  // namespace headrace::bench
 
+// Sanitizers have their own, which they want all of.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 void* operator new(std::size_t size) {
   ++headrace::bench::made;
   if (void* const memory = std::malloc(size)) return memory;
@@ -23,3 +25,4 @@ void* operator new(std::size_t size) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+#endif
