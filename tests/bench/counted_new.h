@@ -1,5 +1,5 @@
 // Calls of operator new of this whole program; those with an alignment of their own are not
-// counted.
+// counted, and none is under sanitizers.
 #pragma once
 
 #include <cstdint>
