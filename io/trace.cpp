@@ -89,6 +89,15 @@ std::size_t Trace::size() const {
   return records_.size();
 }
 
+std::vector<Span> Trace::spans(Nanoseconds from, Nanoseconds to) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Span> found;
+  for (const Record& r : records_)
+    if (r.begin < to && r.end > from)
+      found.push_back({strings_[r.track], strings_[r.name], r.begin, r.end, r.bytes});
+  return found;
+}
+
 void Trace::write_spans(std::FILE* file) const {
   std::vector<Record> records = records_;
   std::stable_sort(records.begin(), records.end(),

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <mutex>
 #include <string>
@@ -32,6 +33,9 @@ class Trace {
 
   void add(const Span& span);
   std::size_t size() const;
+  // Those that lie in part between the two times, in the order they were added. Their texts are the
+  // trace's own.
+  std::vector<Span> spans(Nanoseconds from, Nanoseconds to) const;
   // What was recorded so far. Fails with Code::io, naming the file.
   Status write(const std::filesystem::path& file) const;
 
@@ -47,9 +51,9 @@ class Trace {
 
   const std::size_t max_spans_;
   mutable std::mutex mutex_;
-  std::vector<Record> records_;       // guarded by mutex_
-  std::vector<std::string> strings_;  // guarded by mutex_
-  std::uint64_t dropped_ = 0;         // guarded by mutex_
+  std::vector<Record> records_;      // guarded by mutex_
+  std::deque<std::string> strings_;  // guarded by mutex_; one that is there never moves
+  std::uint64_t dropped_ = 0;        // guarded by mutex_
 };
 
 }  // namespace headrace

@@ -70,6 +70,19 @@ TEST(Trace, IsBoundedAndSaysHowManyItDropped) {
   EXPECT_NE(written(trace).find("\"dropped_spans\":3"), std::string::npos);
 }
 
+TEST(Trace, SpansAreThoseThatLieInPartBetweenTwoTimes) {
+  Trace trace;
+  for (int i = 0; i < 100; ++i)
+    trace.add({std::to_string(i), "n", microseconds(i), microseconds(i + 1), 7});
+  const std::vector<Span> found = trace.spans(microseconds(3), microseconds(5));
+  trace.add({"one more", "text", microseconds(0), microseconds(1), 0});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].track, "3");
+  EXPECT_EQ(found[1].name, "n");
+  EXPECT_EQ(found[1].begin, microseconds(4));
+  EXPECT_EQ(found[1].bytes, 7u);
+}
+
 TEST(Trace, AnEmptyOneIsAWholeFile) {
   const std::string json = written(Trace());
   EXPECT_EQ(json.front(), '{');
