@@ -19,6 +19,7 @@ Status add(Report& all, Result<Report> part) {
   if (!part.ok()) return part.status();
   std::ranges::move(part->rows, std::back_inserter(all.rows));
   std::ranges::move(part->notes, std::back_inserter(all.notes));
+  std::ranges::move(part->timelines, std::back_inserter(all.timelines));
   return {};
 }
 
@@ -62,6 +63,7 @@ Result<Report> step(const AllBenchOptions& options) {
   step.folder = options.folder;
   step.state_bytes = options.state_bytes;
   step.formats = {StateFormat::split};
+  step.timeline = options.timeline;
   step.watch = options.watch;
   return bench_step(step);
 }

@@ -21,6 +21,7 @@ struct AllBenchOptions {
   std::uint64_t dram_bytes = 0;            // for its state; 0: half of the machine's memory
   std::chrono::seconds each{8};            // for a benchmark, at most, where it takes a time
   std::uint64_t state_bytes = 384 * kMiB;  // of `bench step`; at 0 it is left out
+  bool timeline = false;                   // of its last step, in the report
   RoundWatch watch = {};
 };
 

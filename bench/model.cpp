@@ -166,12 +166,16 @@ Result<StepSample> Model::timed_step() {
   const Nanoseconds start = platform_->clock().now();
   HEADRACE_ASSIGN(const StepReport report, step());
   HEADRACE_TRY(engine_->wait(report.done));
-  const Nanoseconds taken = platform_->clock().now() - start;
+  const Nanoseconds end = platform_->clock().now();
+  const Nanoseconds taken = end - start;
   const Stats after = engine_->stats();
   const Nanoseconds idle = taken - (disk_busy(after) - disk_busy(before));
-  return StepSample{seconds_of(taken), after.nvme_read_bytes - before.nvme_read_bytes,
+  return StepSample{seconds_of(taken),
+                    after.nvme_read_bytes - before.nvme_read_bytes,
                     after.nvme_written_bytes - before.nvme_written_bytes,
-                    std::max(0.0, seconds_of(idle))};
+                    std::max(0.0, seconds_of(idle)),
+                    start,
+                    end};
 }
 
 }  // namespace headrace::bench

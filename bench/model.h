@@ -48,6 +48,7 @@ struct StepSample {
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
   double disk_idle_seconds = 0;  // nothing was in flight
+  Nanoseconds begin{0}, end{0};  // on the platform's clock
 };
 
 class Model {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/machine.h"
+#include "bench/timeline.h"
 
 namespace headrace::bench {
 
@@ -47,6 +48,7 @@ struct Row {
 struct Report {
   std::vector<Row> rows;
   std::vector<std::string> notes;
+  std::vector<Timeline> timelines = {};  // where they were asked for
 };
 
 Row rate_row(std::string name, std::span<const Round> rounds);  // GB/s: value over bound

@@ -127,7 +127,7 @@ class FormatBench {
     const bool exact_peak = reset_peak_resident();
     const std::uint64_t before = resident_bytes();
     HEADRACE_ASSIGN(Model model, Model::open(platform, wanted, gradient));
-    HEADRACE_TRY(rounds(model));
+    HEADRACE_TRY(rounds(model, platform.trace()));
     const SaveFolder folder(options_.folder, name_of(format_));
     HEADRACE_TRY(saves(model, folder.path));
     add_memory(model.engine().stats().held, peak_resident_bytes() - before);
@@ -138,10 +138,11 @@ class FormatBench {
   }
 
  private:
-  Status rounds(Model& model) {
+  Status rounds(Model& model, const Trace* trace) {
     const std::string name = fmt::format("step.{}", name_of(format_));
     std::mt19937 random(1);
     std::vector<Round> rounds;
+    StepSample last;
     HEADRACE_TRY(model.timed_step().status());  // warms up
     const Stats start = model.engine().stats();
     HEADRACE_ASSIGN(RawRates before, measure(disk_, options_.raw_bytes, random));
@@ -153,7 +154,10 @@ class FormatBench {
       seconds_ += step.seconds;
       idle_seconds_ += step.disk_idle_seconds;
       rounds.push_back({step.seconds, least_seconds(rates, step.read_bytes, step.written_bytes)});
+      last = step;
     }
+    if (options_.timeline)
+      report_.timelines.push_back(timeline_of(*trace, name, last.begin, last.end));
     report_.rows.push_back(time_row(name, rounds));
     report_.rows.push_back(bytes_row(start, model.engine().stats(), format_));
     return {};
@@ -248,14 +252,14 @@ Result<Report> bench_step(const StepBenchOptions& options) {
   const auto messages = std::make_shared<Messages>();
   PlatformOptions settings;
   settings.on_message = collector(messages);
-  settings.trace = !options.trace.empty();
+  settings.trace = options.timeline || !options.trace.empty();
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open(std::move(settings)));
   for (const StateFormat format : options.formats) {
     HEADRACE_TRY(FormatBench(options, format, disk, report)
                      .run(*platform)
                      .with(fmt::format("step.{}", name_of(format))));
   }
-  if (platform->trace() != nullptr) HEADRACE_TRY(platform->trace()->write(options.trace));
+  if (!options.trace.empty()) HEADRACE_TRY(platform->trace()->write(options.trace));
   HEADRACE_TRY(disk.verify());
   append(report.notes, *messages);
   return report;

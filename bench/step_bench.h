@@ -32,6 +32,7 @@ struct StepBenchOptions {
   std::uint64_t raw_file_bytes = kGiB;
   std::uint64_t raw_bytes = 512 * kMiB;  // of one sample of R, W or D
   std::filesystem::path trace;           // a Chrome trace of all steps goes there; empty: none
+  bool timeline = false;                 // of the last step of each format, in the report
   RoundWatch watch = {};
 };
 

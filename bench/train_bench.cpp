@@ -80,11 +80,15 @@ Status train_row(Platform& platform, const TrainBenchOptions& options, Model& mo
   std::string name = fmt::format("train.{}.io{}", name_of(options.format), io_over_forward);
   if (options.dram_share > 0) name += fmt::format(".c{:.2f}", parts.in_dram);
   std::vector<Round> rounds;
+  Nanoseconds begin{0};
   for (std::size_t step = 0; step < options.steps; ++step) {
     HEADRACE_TRY(before_round(options.watch, name, step));
+    begin = platform.clock().now();
     HEADRACE_ASSIGN(const double seconds, training.step());
     rounds.push_back({seconds, best_step_seconds(parts)});
   }
+  if (options.timeline)
+    report.timelines.push_back(timeline_of(*platform.trace(), name, begin, platform.clock().now()));
   HEADRACE_TRY(training.finish());
   report.rows.push_back(time_row(name, rounds));
   report.notes.push_back(fmt::format(
@@ -118,7 +122,7 @@ Result<std::unique_ptr<Platform>> open_platform(const TrainBenchOptions& options
   };
   settings.device.copy_bytes_per_second = options.link_bytes_per_second;
   settings.on_message = collector(messages);
-  settings.trace = !options.trace.empty();
+  settings.trace = options.timeline || !options.trace.empty();
   return Platform::open(std::move(settings));
 }
 
@@ -163,12 +167,16 @@ Status links_row(Platform& platform, const TrainBenchOptions& options, Report& r
   HEADRACE_TRY(model.timed_step().status());         // warms up
   const std::string name = fmt::format("links.{}", name_of(options.format));
   std::vector<Round> rounds;
+  StepSample last;
   for (std::size_t step = 0; step < options.steps; ++step) {
     HEADRACE_TRY(before_round(options.watch, name, step));
     HEADRACE_ASSIGN(const double alone, time_link(platform, bytes, bytes / stats.shards));
     HEADRACE_ASSIGN(const StepSample sample, model.timed_step());
     rounds.push_back({sample.seconds, alone});
+    last = sample;
   }
+  if (options.timeline)
+    report.timelines.push_back(timeline_of(*platform.trace(), name, last.begin, last.end));
   report.rows.push_back(time_row(name, rounds));
   return model.engine().close(std::chrono::seconds(60));
 }
@@ -180,7 +188,7 @@ Result<Report> bench_train(const TrainBenchOptions& options) {
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, open_platform(options, messages));
   HEADRACE_TRY(train_rows(*platform, options, report));
   HEADRACE_TRY(links_row(*platform, options, report));
-  if (platform->trace() != nullptr) HEADRACE_TRY(platform->trace()->write(options.trace));
+  if (!options.trace.empty()) HEADRACE_TRY(platform->trace()->write(options.trace));
   append(report.notes, *messages);
   return report;
 }

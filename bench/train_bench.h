@@ -33,6 +33,7 @@ struct TrainBenchOptions {
   int slots = 3;
   int threads = 0;              // of the optimizer's team; 0: all
   std::filesystem::path trace;  // a Chrome trace of all steps goes there; empty: none
+  bool timeline = false;        // of the last step of each row, in the report
   double max_norm = 1;          // clipping; 0: none
   std::size_t steps = 7;
   RoundWatch watch = {};
@@ -46,7 +47,8 @@ TrainBenchOptions quick_train_bench();
 Result<Report> bench_train(const TrainBenchOptions& options);
 
 // The same on platforms of the caller's, in their time: simulated ones, or a disk of another kind.
-// The one for train_rows has a disk of the rate wanted, the one for links_row streams of it.
+// The one for train_rows has a disk of the rate wanted, the one for links_row streams of it; both
+// a trace when timelines are wanted.
 Status train_rows(Platform& platform, const TrainBenchOptions& options, Report& report);
 Status links_row(Platform& platform, const TrainBenchOptions& options, Report& report);
 
