@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/bytes.h"
+
 namespace headrace::bench {
 namespace {
 
@@ -71,6 +73,7 @@ Json json_of(const Row& row) {
 }
 
 std::string amount(double number, const std::string& unit) {
+  if (number > 0 && unit == "B") return format_bytes(static_cast<std::uint64_t>(number));
   return number > 0 ? fmt::format("{:.4g} {}", number, unit) : "-";
 }
 
@@ -101,6 +104,10 @@ Row time_row(std::string name, std::span<const Round> rounds) {
 
 bool noisy(const Row& row) noexcept { return row.spread > 0.25; }
 
+bool counts_cpu(std::span<const Row> rows) noexcept {
+  return std::ranges::any_of(rows, [](const Row& row) { return row.cpu > 0; });
+}
+
 std::string to_json(const Machine& machine, std::span<const Row> rows) {
   Json list = Json::array();
   for (const Row& row : rows) list.push_back(json_of(row));
@@ -109,26 +116,30 @@ std::string to_json(const Machine& machine, std::span<const Row> rows) {
   return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Cells titles() { return {"row", "value", "bound", "of bound", "spread", "CPU s/GB", "rounds"}; }
+
+Cells cells(const Row& row) {
+  return {row.name,
+          amount(row.value, row.unit),
+          amount(row.bound, row.unit),
+          row.bound > 0 ? fmt::format("{:.1f} %", row.ratio * 100) : "-",
+          fmt::format("{:.1f} %", row.spread * 100),
+          row.cpu > 0 ? fmt::format("{:.3f}", row.cpu) : "-",
+          fmt::format("{}", row.samples.size())};
+}
+
 std::string to_table(std::span<const Row> rows) {
   std::size_t width = 4;
-  bool cpu = false;
-  for (const Row& row : rows) {
-    width = std::max(width, row.name.size());
-    cpu |= row.cpu > 0;
-  }
-  const auto line = [&](std::string_view name, const auto& value, const auto& bound,
-                        const auto& ratio, const auto& spread, const auto& seconds,
-                        const auto& rounds) {
-    return fmt::format("{:<{}}  {:>12}  {:>12}  {:>8}  {:>7}{}  {:>6}", name, width, value, bound,
-                       ratio, spread, cpu ? fmt::format("  {:>8}", seconds) : "", rounds);
+  for (const Row& row : rows) width = std::max(width, row.name.size());
+  const bool cpu = counts_cpu(rows);
+  const auto line = [&](const Cells& cells) {
+    return fmt::format("{:<{}}  {:>12}  {:>12}  {:>8}  {:>7}{}  {:>6}", cells[0], width, cells[1],
+                       cells[2], cells[3], cells[4], cpu ? fmt::format("  {:>8}", cells[5]) : "",
+                       cells[6]);
   };
-  std::string text =
-      line("row", "value", "bound", "of bound", "spread", "CPU s/GB", "rounds") + "\n";
+  std::string text = line(titles()) + "\n";
   for (const Row& row : rows) {
-    text += line(row.name, amount(row.value, row.unit), amount(row.bound, row.unit),
-                 row.bound > 0 ? fmt::format("{:.1f} %", row.ratio * 100) : "-",
-                 fmt::format("{:.1f} %", row.spread * 100),
-                 row.cpu > 0 ? fmt::format("{:.3f}", row.cpu) : "-", row.samples.size());
+    text += line(cells(row));
     text += noisy(row) ? "  noisy\n" : "\n";
   }
   return text;

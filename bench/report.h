@@ -5,6 +5,7 @@
 // the median of the rounds' own ratios, so that a drift of the machine cancels out.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,10 +58,19 @@ Row time_row(std::string name, std::span<const Round> rounds);  // s: bound over
 // Quartiles wider than a quarter of the median: too noisy to be quoted.
 bool noisy(const Row& row) noexcept;
 
+// Whether any row has CPU time.
+bool counts_cpu(std::span<const Row> rows) noexcept;
+
 // {"schema": "headrace.bench/1", "machine": {...}, "rows": [...]}, indented, with a final newline.
 std::string to_json(const Machine& machine, std::span<const Row> rows);
 
-// The rows as lines of text below one line of titles.
+// A row as people read it: its name, value, bound, ratio, spread, CPU time and rounds; "-" for what
+// it does not have. And what these are called.
+using Cells = std::array<std::string, 7>;
+Cells cells(const Row& row);
+Cells titles();
+
+// The rows as lines of text below one line of titles; CPU time if a row has it.
 std::string to_table(std::span<const Row> rows);
 
 }  // namespace headrace::bench

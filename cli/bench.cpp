@@ -6,6 +6,7 @@
 #include <string>
 
 #include "bench/compare.h"
+#include "bench/html_report.h"
 #include "cli/outcome.h"
 #include "cli/progress.h"
 
@@ -23,13 +24,17 @@ void print_notes(const bench::Report& report) {
   for (const std::string& note : report.notes) fmt::print(stderr, "note: {}\n", note);
 }
 
-// `folder` is the one whose disk was measured.
-int finish(const Result<bench::Report>& report, const std::filesystem::path& folder,
-           const std::filesystem::path& json) {
+// `name` is the benchmark's, `folder` the one whose disk was measured.
+int finish(std::string_view name, const Result<bench::Report>& report,
+           const std::filesystem::path& folder, const Output& output) {
   if (!report.ok()) return fail("bench", report.status());
-  if (json == "-") print_notes(*report);
-  return show("bench", json, text_of(*report),
-              bench::to_json(bench::this_machine(folder), report->rows));
+  if (output.json == "-") print_notes(*report);
+  const bench::Machine machine = bench::this_machine(folder);
+  const int shown =
+      show("bench", output.json, text_of(*report), bench::to_json(machine, report->rows));
+  const int kept = keep("bench", "--html", output.html,
+                        bench::to_html(fmt::format("bench {}", name), machine, *report));
+  return shown != kFine ? shown : kept;
 }
 
 // With a line about where it is, and an end at the next round after Ctrl-C.
@@ -58,6 +63,7 @@ bench::StepBenchOptions step_bench_options(const BenchStepOptions& given) {
   options.max_norm = given.max_norm.value_or(options.max_norm);
   options.threads = given.threads;
   options.trace = given.trace;
+  options.timeline = !given.output.html.empty();
   return options;
 }
 
@@ -77,39 +83,43 @@ bench::TrainBenchOptions train_bench_options(const BenchStepOptions& given) {
   options.max_norm = given.max_norm.value_or(options.max_norm);
   options.threads = given.threads;
   options.trace = given.trace;
+  options.timeline = !given.output.html.empty();
   return options;
 }
 
 int run_bench_step(const BenchStepOptions& options) {
   if (options.state_bytes == std::uint64_t{0})
     return fail("bench", invalid("--size is 0: give the state to update, as in 1GiB"));
-  return finish(options.train ? measured(bench::bench_train, train_bench_options(options))
+  return finish(options.train ? "step --train" : "step",
+                options.train ? measured(bench::bench_train, train_bench_options(options))
                               : measured(bench::bench_step, step_bench_options(options)),
-                options.scratch, options.json);
+                options.scratch, options.output);
 }
 
 int run_bench_io(const bench::IoBenchOptions& options, const Output& output) {
-  return finish(measured(bench::bench_io, options), options.folders.front(), output.json);
+  return finish("io", measured(bench::bench_io, options), options.folders.front(), output);
 }
 
 int run_bench_copy(const bench::CopyBenchOptions& options, const Output& output) {
-  return finish(measured(bench::bench_copy, options), options.folder, output.json);
+  return finish("copy", measured(bench::bench_copy, options), options.folder, output);
 }
 
 int run_bench_norm(const bench::NormBenchOptions& options, const Output& output) {
-  return finish(measured(bench::bench_norm, options), ".", output.json);
+  return finish("norm", measured(bench::bench_norm, options), ".", output);
 }
 
 int run_bench_adamw(const bench::AdamWBenchOptions& options, const Output& output) {
-  return finish(measured(bench::bench_adamw, options), ".", output.json);
+  return finish("adamw", measured(bench::bench_adamw, options), ".", output);
 }
 
 int run_bench_overhead(const bench::OverheadBenchOptions& options, const Output& output) {
-  return finish(measured(bench::bench_overhead, options), ".", output.json);
+  return finish("overhead", measured(bench::bench_overhead, options), ".", output);
 }
 
 int run_bench_all(const bench::AllBenchOptions& options, const Output& output) {
-  return finish(measured(bench::bench_all, options), options.folder, output.json);
+  bench::AllBenchOptions wanted = options;
+  wanted.timeline = !output.html.empty();
+  return finish("all", measured(bench::bench_all, wanted), options.folder, output);
 }
 
 int run_bench_compare(const CompareRequest& request) {

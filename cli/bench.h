@@ -1,4 +1,5 @@
-// `headrace bench ...`: measures, prints the table, writes the JSON. What is measured is in bench/.
+// `headrace bench ...`: measures, prints the table, writes the JSON and the page. What is measured
+// is in bench/.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ namespace headrace::cli {
 
 struct Output {
   std::filesystem::path json = {};  // written there in addition; "-": to standard output instead
+  std::filesystem::path html = {};  // a page of the same, with plots; empty: none
 };
 
 // What is not given is as bench/ has it, or, quick, less.
@@ -26,7 +28,7 @@ struct BenchStepOptions {
   std::filesystem::path scratch = ".";
   bool train = false;
   bool quick = false;
-  std::filesystem::path json = {};
+  Output output = {};  // with a page, timelines are kept
   std::filesystem::path trace = {};
   std::vector<StateFormat> formats = {};  // --train takes the first
   std::optional<std::uint64_t> state_bytes = {}, dram_bytes = {}, shard_bytes = {};

@@ -97,10 +97,15 @@ void add_folder(CLI::App& command, const Shared<Options>& given,
       ->check(CLI::ExistingDirectory);
 }
 
+void add_files(CLI::App& command, Output& output) {
+  command.add_option("--json", output.json, kJsonHelp)->type_name("FILE");
+  command.add_option("--html", output.html, "Write a page with plots there too")->type_name("FILE");
+}
+
 template <class Options>
 void add_output(CLI::App& command, const Shared<Options>& given, const std::string& example) {
   command.add_flag("--quick", given->quick, "About ten seconds instead of a minute");
-  command.add_option("--json", given->output.json, kJsonHelp)->type_name("FILE");
+  add_files(command, given->output);
   command.footer("Example:\n  " + example);
 }
 
@@ -291,7 +296,7 @@ void add_bench_step(CLI::App& bench, int& code) {
   add_size<Wrong>(*command, "--rate", options->disk_bytes_per_second,
                   "With --train: bytes a second that the disk is held to (1.5GB)");
   command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
-  command->add_option("--json", options->json, kJsonHelp)->type_name("FILE");
+  add_files(*command, options->output);
   command->add_option("--trace", options->trace, "Chrome trace of the steps, opens in Perfetto")
       ->type_name("FILE");
   command->footer("Example:\n  headrace bench step --scratch /mnt/nvme --json step.json");

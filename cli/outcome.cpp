@@ -39,13 +39,18 @@ int fail(std::string_view command, const Status& why) {
   return code_of(why);
 }
 
+int keep(std::string_view command, std::string_view option, const std::filesystem::path& file,
+         const std::string& text) {
+  if (file.empty() || write(file, text)) return kFine;
+  fmt::print(stderr, "headrace {}: cannot write {}: choose another {} FILE\n", command,
+             file.string(), option);
+  return kUsage;
+}
+
 int show(std::string_view command, const std::filesystem::path& json_file, const std::string& text,
          const std::string& json) {
   fmt::print("{}", json_file == "-" ? json : text);
-  if (json_file.empty() || json_file == "-" || write(json_file, json)) return kFine;
-  fmt::print(stderr, "headrace {}: cannot write {}: choose another --json FILE\n", command,
-             json_file.string());
-  return kUsage;
+  return json_file == "-" ? kFine : keep(command, "--json", json_file, json);
 }
 
 }  // namespace headrace::cli

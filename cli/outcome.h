@@ -15,6 +15,10 @@ constexpr int kFine = 0, kWrong = 1, kUsage = 2, kLacking = 3, kInterrupted = 13
 // Says why on standard error; the exit code.
 int fail(std::string_view command, const Status& why);
 
+// Writes a file that an option such as "--json" named, if it named one; the exit code.
+int keep(std::string_view command, std::string_view option, const std::filesystem::path& file,
+         const std::string& text);
+
 // The text to standard output and the JSON to the file, if there is one; "-": the JSON alone, to
 // standard output. The exit code.
 int show(std::string_view command, const std::filesystem::path& json_file, const std::string& text,

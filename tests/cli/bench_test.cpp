@@ -81,5 +81,44 @@ TEST(BenchStep, ABudgetThatCannotWorkIsThreeWithTheSum) {
   EXPECT_TRUE(contains(outcome.output, "4 slots of ")) << outcome.output;
 }
 
+TEST(BenchHtml, IsAPageOfTheRows) {
+  const TemporaryFolder folder;
+  const std::string page = folder.path() / "overhead.html";
+  const Outcome outcome = headrace("bench overhead --shards 20 --rounds 1 --html " + page);
+  ASSERT_EQ(outcome.code, 0) << outcome.output;
+  EXPECT_TRUE(contains(outcome.output, "overhead.dram.20")) << outcome.output;
+  std::ifstream file(page);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(contains(text, "<h1>headrace bench overhead</h1>")) << text;
+  EXPECT_TRUE(contains(text, "<th>overhead.dram.20</th>")) << text;
+  EXPECT_TRUE(contains(text, "<svg")) << text;
+  EXPECT_TRUE(text.ends_with("</html>\n"));
+}
+
+TEST(BenchHtml, OfAStepShowsItsLastOneOverTime) {
+  const TemporaryFolder folder;
+  const std::string page = folder.path() / "step.html";
+  const Outcome outcome = headrace(
+      "bench step --quick --size 6MiB --dram 2MiB --shard 256KiB --rounds 1 "
+      "--format split --scratch " +
+      folder.path().string() + " --html " + page);
+  if (outcome.code == 3) GTEST_SKIP() << outcome.output;
+  EXPECT_EQ(outcome.code, 0) << outcome.output;
+  std::ifstream file(page);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_TRUE(contains(text, "One step over time")) << text;
+  for (const char* name : {"load", "update", "store"})
+    EXPECT_TRUE(contains(text, "class=\"strong\">" + std::string(name) + "</text>")) << text;
+}
+
+TEST(BenchHtml, AFileThatCannotBeWrittenIsTwoAndNamed) {
+  const Outcome outcome =
+      headrace("bench overhead --shards 20 --rounds 1 --html /no/such/folder/x.html");
+  EXPECT_EQ(outcome.code, 2) << outcome.output;
+  EXPECT_TRUE(
+      contains(outcome.output, "cannot write /no/such/folder/x.html: choose another --html FILE"))
+      << outcome.output;
+}
+
 }  // namespace
 }  // namespace headrace::cli
