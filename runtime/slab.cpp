@@ -14,6 +14,8 @@
 namespace headrace {
 namespace {
 
+constexpr int kReadings = 2;  // of a commit record, before it is taken for damaged
+
 std::uint64_t hash_of(std::string_view text) {
   return checksum(std::as_bytes(std::span(text.data(), text.size())));
 }
@@ -152,7 +154,7 @@ Status Slab::begin(EngineParts& parts) {
   return write_headers(parts);
 }
 
-Status Slab::take_up(EngineParts& parts, std::span<const SlabHeader> headers) {
+Status Slab::check_headers(std::span<const SlabHeader> headers) const {
   if (headers.size() < files_.paths())
     return Status(Code::invalid, fmt::format("{} of the slab's {} files are new: give the folders "
                                              "it was made with, in the same order",
@@ -171,14 +173,19 @@ Status Slab::take_up(EngineParts& parts, std::span<const SlabHeader> headers) {
                                 "the last checkpoint",
                                 name(path)));
   }
+  return {};
+}
+
+Status Slab::take_up(EngineParts& parts, std::span<const SlabHeader> headers) {
+  HEADRACE_TRY(check_headers(headers));
   header_.slab = headers[0].slab;
-  Result<CommitRecord> first = read_record(parts, 0);
-  const Result<CommitRecord> second = read_record(parts, 1);
-  if (!first.ok() && !second.ok())
+  HEADRACE_ASSIGN(const std::optional<CommitRecord> first, read_record(parts, 0));
+  HEADRACE_ASSIGN(const std::optional<CommitRecord> second, read_record(parts, 1));
+  if (!first && !second)
     return Status(Code::corrupt, fmt::format("{}: neither commit record is whole: remove the file, "
                                              "and load the last checkpoint",
                                              name(0)));
-  const bool newer = second.ok() && (!first.ok() || second->sequence > first->sequence);
+  const bool newer = second && (!first || second->sequence > first->sequence);
   const CommitRecord& record = newer ? *second : *first;
   sequence_ = record.sequence;
   parts.steps = record.steps;
@@ -188,6 +195,8 @@ Status Slab::take_up(EngineParts& parts, std::span<const SlabHeader> headers) {
   reopened_ = true;
   HEADRACE_TRY(restore(parts));
   commits_.push_back({sequence_, {}, parts.generations()});
+  // Another engine may find the other record whole: it names places that are free from now on.
+  if (!first || !second) HEADRACE_TRY(wait(parts, commit(parts, {})));
   return write_headers(parts);
 }
 
@@ -209,16 +218,23 @@ Result<SlabHeader> Slab::read_header(EngineParts& parts, std::size_t path) {
   const Bytes to = memory().first(parts.nvme_alignment());
   if (!front.file->info().existed)
     return Status(Code::unavailable, fmt::format("{} is new", name(path)));
-  HEADRACE_TRY(wait(parts, front.queue->read(*front.file, 0, to, {}, {.owner = parts.owner})));
+  HEADRACE_TRY(
+      wait(parts, front.queue->read(*front.file, 0, to, {}, {.owner = parts.owner, .redo = true})));
   return parse_slab_header(to, name(path));
 }
 
-Result<CommitRecord> Slab::read_record(EngineParts& parts, std::uint64_t place) {
+Result<std::optional<CommitRecord>> Slab::read_record(EngineParts& parts, std::uint64_t place) {
   const Piece front = files_.front(0);
   const Bytes to = memory();
   const std::uint64_t at = parts.nvme_alignment() + place * to.size();
-  HEADRACE_TRY(wait(parts, front.queue->read(*front.file, at, to, {}, {.owner = parts.owner})));
-  return parse_record({reinterpret_cast<const std::uint64_t*>(to.data()), to.size() / 8}, shapes_);
+  for (int reading = 0; reading < kReadings; ++reading) {
+    HEADRACE_TRY(wait(
+        parts, front.queue->read(*front.file, at, to, {}, {.owner = parts.owner, .redo = true})));
+    Result<CommitRecord> record =
+        parse_record({reinterpret_cast<const std::uint64_t*>(to.data()), to.size() / 8}, shapes_);
+    if (record.ok()) return std::optional(std::move(*record));
+  }
+  return std::optional<CommitRecord>();
 }
 
 // Every record is read once, and checked.

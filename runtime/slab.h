@@ -12,6 +12,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "io/event.h"
@@ -52,9 +53,11 @@ class Slab {
   Slab(EngineParts& parts, Extent buffer);
   Status begin(EngineParts& parts);
   Status take_up(EngineParts& parts, std::span<const SlabHeader> headers);
+  Status check_headers(std::span<const SlabHeader> headers) const;
   Status write_headers(EngineParts& parts);
   Result<SlabHeader> read_header(EngineParts& parts, std::size_t path);
-  Result<CommitRecord> read_record(EngineParts& parts, std::uint64_t place);
+  // None: no whole one is there. A failure says nothing of what is there.
+  Result<std::optional<CommitRecord>> read_record(EngineParts& parts, std::uint64_t place);
   Status restore(EngineParts& parts);
   Event write_record(EngineParts& parts, const Event& filled);
   Status wait(EngineParts& parts, const Event& event) const;

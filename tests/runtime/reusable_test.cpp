@@ -212,6 +212,53 @@ TEST_P(Reusable, AfterAFailureTheLastWholeStepIsTakenUp) {
     }
 }
 
+// Opening reads the header, then the two commit records.
+TEST_P(Reusable, ACommitRecordThatCannotBeReadIsAnErrorAndNoStepIsLost) {
+  for (const std::uint64_t times : {1, 2})
+    for (std::uint64_t later = 0; later < 3; ++later) {
+      Faulty faulty(GroundKind::simulated);
+      const EngineOptions with = reusable({faulty.path}, GetParam());
+      auto engine = faulty.open(with);
+      ASSERT_TRUE(train(*engine, 0, 3).ok());
+      engine.reset();
+      Fault fault;
+      fault.first = faulty.script->seen(Direction::read) + later;
+      fault.every = 1;
+      fault.times = times;
+      faulty.script->add(fault);
+      const Status how = seal_it(*faulty.platform, with).status();
+      EXPECT_EQ(how.code(), times == 1 ? Code::ok : Code::io) << how.to_string();
+      EXPECT_EQ(faulty.script->struck(), times);
+      engine = seal_it(*faulty.platform, with).value();
+      EXPECT_EQ(engine->stats().steps, 3u) << times << " times from read " << later;
+      EXPECT_EQ(hash(*engine).value(), hash_without_faults(3));
+    }
+}
+
+// Once an engine has gone on from the older record, the newer one must not come back.
+TEST_P(Reusable, ADamagedRecordThatIsWholeAgainLaterIsNotTakenUp) {
+  std::uint64_t least = 3;
+  for (std::uint64_t later = 1; later < 3; ++later) {
+    Faulty faulty(GroundKind::simulated);
+    const EngineOptions with = reusable({faulty.path}, GetParam());
+    auto engine = faulty.open(with);
+    ASSERT_TRUE(train(*engine, 0, 3).ok());
+    engine.reset();
+    Fault flip{.kind = FaultKind::bit_flip, .every = 1, .times = 2, .amount = 100};
+    flip.first = faulty.script->seen(Direction::read) + later;
+    faulty.script->add(flip);
+    engine = seal_it(*faulty.platform, with).value();
+    EXPECT_EQ(faulty.script->struck(), 2u);
+    const std::uint64_t taken = engine->stats().steps;
+    least = std::min(least, taken);
+    engine = nullptr;
+    engine = seal_it(*faulty.platform, with).value();
+    EXPECT_EQ(engine->stats().steps, taken);
+    EXPECT_EQ(hash(*engine).value(), hash_without_faults(static_cast<int>(taken)));
+  }
+  EXPECT_EQ(least, 2u);  // one of the two was the newer one
+}
+
 TEST_P(Reusable, ADamagedSlabIsAnErrorWhereverItIsDamaged) {
   const auto platform = real();
   std::uint64_t good = 0;
