@@ -89,7 +89,7 @@ std::vector<Configuration> places() {
       {"no disk",
        [](Options& o) { o.nvme_paths = {"/proc"}; },
        Code::io,
-       {"/proc", "scratch file", "create its folder first"}},
+       {"/proc", "scratch file", "folder"}},
       {"empty", [](Options& o) { o.nvme_paths = {""}; }, Code::invalid, {"nvme"}},
   };
 }
