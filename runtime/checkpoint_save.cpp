@@ -44,8 +44,10 @@ std::vector<BlockSums::Run> state_runs(const Shard& shard) {
 }
 
 constexpr std::uint64_t kBytesPerSync = 32 * kMiB;
+constexpr std::uint64_t kStagedElements = kStagingBytes / sizeof(float);
+static_assert(kStagedElements % kBlockElements == 0);
 
-// Memory of a block of the file.
+// Memory of two blocks of the file, which are written together.
 struct Block {
   Bytes memory;
   Event* free;  // of the memory that it lies in
@@ -133,7 +135,7 @@ struct Save {
     const auto [at, fresh] = open.try_emplace({index_of(piece.tensor), piece.kind});
     if (fresh) at->second.block = next_free_block();
     const Block& block = blocks[at->second.block];
-    const std::uint64_t begin = piece.tensor_begin % kBlockElements * sizeof(float);
+    const std::uint64_t begin = piece.tensor_begin % kStagedElements * sizeof(float);
     const Bytes rest = block.memory.subspan(begin);
     const Event filled =
         parts.checkpoints->run({.body =
@@ -148,13 +150,13 @@ struct Save {
                                Event::all({after, *block.free}));
     at->second.filled.push_back(filled);
     const std::uint64_t end = piece.tensor_begin + piece.count;
-    if (end % kBlockElements == 0 || end == job->entry(piece.tensor).count)
+    if (end % kStagedElements == 0 || end == job->entry(piece.tensor).count)
       write(piece, std::move(open.extract(at).mapped()), begin + piece.bytes());
     return filled;
   }
 
-  // A whole block, or the end of its run and zeros up to where the next one begins: in whole pages,
-  // as a drive wants them.
+  // Whole blocks, or the end of their run and zeros up to where the next one begins: in whole
+  // pages, as a drive wants them.
   void write(const CheckpointPiece& last, OpenBlock filled, std::uint64_t size) {
     const Block& block = blocks[filled.block];
     const Bytes bytes = block.memory.first(round_up(size, kRunAlignment));
