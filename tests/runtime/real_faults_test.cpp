@@ -259,8 +259,8 @@ TEST_P(OnEachEngine, With64KiBOfLockedMemoryItTrains) {
       return std::string("cannot be limited");
     return trained_in(folder.path(), {.io = io()});
   });
-  if (said.find("too little memory may be locked") !=
-      std::string::npos)  // all of a user's share it
+  // All processes of a user share what it may lock.
+  if (said.find("too little memory may be locked") != std::string::npos)
     GTEST_SKIP() << "other processes of this user have locked what it may: " << said;
   EXPECT_TRUE(said.starts_with(std::to_string(hash_without_faults(2)))) << said;
 }
