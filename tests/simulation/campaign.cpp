@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +12,13 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <thread>
 #include <type_traits>
 
 #include "tests/simulation/shrink.h"
+#include "tests/support/child.h"
 
 namespace headrace::simulation {
 namespace {
@@ -76,49 +77,30 @@ void tell_seed(int signal) {
 }
 
 // Counts as they lie, then the failure's text, if any.
-void send(int to, const Campaign& campaign) {
+std::string sent(const Campaign& campaign) {
   static_assert(std::is_trivially_copyable_v<Counts>);
-  FILE* const stream = fdopen(to, "w");
-  bool sent = stream != nullptr && std::fwrite(&campaign.counts, sizeof(Counts), 1, stream) == 1;
-  if (campaign.failure) sent = sent && std::fputs(campaign.failure->c_str(), stream) >= 0;
-  if (!sent || std::fclose(stream) != 0) std::abort();
-}
-
-Campaign received(int from) {
-  Campaign campaign;
-  FILE* const stream = fdopen(from, "r");
-  if (stream == nullptr || std::fread(&campaign.counts, sizeof(Counts), 1, stream) != 1) {
-    campaign.failure = "its counts did not arrive";
-  } else {
-    std::string text;
-    for (int c = std::fgetc(stream); c != EOF; c = std::fgetc(stream)) text += static_cast<char>(c);
-    if (!text.empty()) campaign.failure = std::move(text);
-  }
-  if (stream != nullptr) std::fclose(stream);
-  return campaign;
+  return std::string(reinterpret_cast<const char*>(&campaign.counts), sizeof(Counts)) +
+         campaign.failure.value_or("");
 }
 
 Campaign run_in_child(std::uint64_t first, std::uint64_t count) {
-  std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) return {{}, "there is no pipe to a child"};
   std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(ends[0]);
-    send(ends[1], run_seeds(first, count));
-    _exit(0);
-  }
-  close(ends[1]);
-  Campaign campaign = received(ends[0]);
-  int status = 0;
-  if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
-    campaign.failure =
-        fmt::format(
-            "the child with seeds {} to {} ended with status {:#x}: simulation_test --from "
-            "{} --seeds {}\n",
-            first, first + count - 1, status, first, count) +
-        campaign.failure.value_or("");
+  Child child(
+      [&](const Child::Tell&) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        return sent(run_seeds(first, count));
+      },
+      0);  // a seed that hangs is named by the watch
+  const std::string text = child.rest();
+  if (text.size() <= sizeof(Counts))
+    return {{},
+            fmt::format("the child with seeds {} to {} did not end well: simulation_test "
+                        "--from {} --seeds {}\n",
+                        first, first + count - 1, first, count)};
+  Campaign campaign;
+  std::memcpy(&campaign.counts, text.data(), sizeof(Counts));
+  std::string failure = text.substr(sizeof(Counts), text.size() - sizeof(Counts) - 1);  // its line
+  if (!failure.empty()) campaign.failure = std::move(failure);
   return campaign;
 }
 

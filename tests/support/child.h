@@ -16,15 +16,15 @@ namespace headrace {
 class Child {
  public:
   // `tell` sends a line to the parent; what `body` returns is the last one. A child that hangs is
-  // killed by its alarm.
+  // killed by its alarm after so many seconds; 0: it has none.
   using Tell = std::function<void(const std::string&)>;
-  explicit Child(const std::function<std::string(const Tell&)>& body) {
+  explicit Child(const std::function<std::string(const Tell&)>& body, unsigned seconds = 100) {
     int ends[2];
     HEADRACE_CHECK(::pipe(ends) == 0);
     pid_ = ::fork();
     HEADRACE_CHECK(pid_ >= 0);
     if (pid_ == 0) {
-      ::alarm(100);
+      ::alarm(seconds);
       const Tell tell = [to = ends[1]](const std::string& text) {
         const std::string line = text + "\n";
         if (::write(to, line.data(), line.size()) != static_cast<ssize_t>(line.size())) ::_exit(2);
