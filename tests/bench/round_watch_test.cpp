@@ -12,8 +12,8 @@
 #include "bench/io_bench.h"
 #include "bench/norm_bench.h"
 #include "bench/overhead_bench.h"
-#include "bench/step_bench.h"
 #include "bench/train_bench.h"
+#include "tests/bench/tiny_step.h"
 #include "tests/support/temporary_folder.h"
 
 namespace headrace::bench {
@@ -41,21 +41,9 @@ void expect_ended(const Result<Report>& report, const Watched& watched, const st
   EXPECT_NE(report.status().to_string().find("enough at " + where), std::string::npos);
 }
 
-StepBenchOptions step_options(const TemporaryFolder& folder) {
-  StepBenchOptions options;
-  options.folder = folder.path();
-  options.state_bytes = 6 * kMiB;
-  options.dram_bytes = 2 * kMiB;
-  options.shard_bytes = 256 * kKiB;
-  options.rounds = 2;
-  options.raw_file_bytes = 16 * kMiB;
-  options.raw_bytes = 8 * kMiB;
-  return options;
-}
-
 TEST(RoundWatch, EndsAStepAmongItsSavesAndLeavesNoFile) {
   const TemporaryFolder folder;
-  StepBenchOptions options = step_options(folder);
+  StepBenchOptions options = tiny_step(folder);
   Watched watched(3);  // both steps, and one save
   options.watch = watched.watch();
   expect_ended(bench_step(options), watched, "save.fp32, round 2");
@@ -127,7 +115,7 @@ TEST(RoundWatch, AFolderWithoutEnoughSpaceIsRefusedBeforeAnythingIsWritten) {
     EXPECT_NE(status.to_string().find("free some space"), std::string::npos) << status.to_string();
     EXPECT_TRUE(folder.empty());
   };
-  StepBenchOptions step = step_options(folder);
+  StepBenchOptions step = tiny_step(folder);
   step.raw_file_bytes = std::uint64_t{1} << 55;
   refuse(bench_step(step).status());
   TrainBenchOptions train;
@@ -142,7 +130,7 @@ TEST(RoundWatch, AFolderWithoutEnoughSpaceIsRefusedBeforeAnythingIsWritten) {
 
 TEST(RoundWatch, AShareOfTheStateIsPinnedBesideTheSlots) {
   const TemporaryFolder folder;
-  StepBenchOptions options = step_options(folder);
+  StepBenchOptions options = tiny_step(folder);
   options.shard_bytes = 0;
   options.dram_share = 0.5;
   options.formats = {StateFormat::split};

@@ -7,6 +7,7 @@
 
 #include "bench/model.h"
 #include "tests/bench/rows.h"
+#include "tests/bench/tiny_step.h"
 #include "tests/support/temporary_folder.h"
 
 namespace headrace::bench {
@@ -20,22 +21,9 @@ TEST(StepBench, BoundIsTheSlowestOfReadingWritingAndBoth) {
   EXPECT_DOUBLE_EQ(least_seconds(rates, 0, 0), 0);
 }
 
-StepBenchOptions tiny(const TemporaryFolder& folder) {
-  StepBenchOptions options;
-  options.folder = folder.path();
-  options.state_bytes = 6 * kMiB;
-  options.dram_bytes = 2 * kMiB;
-  options.shard_bytes = 256 * kKiB;
-  options.rounds = 2;
-  options.threads = 1;
-  options.raw_file_bytes = 16 * kMiB;
-  options.raw_bytes = 8 * kMiB;
-  return options;
-}
-
 TEST(StepBench, CountsExactlyTheBytesThatEachFormatNeeds) {
   const TemporaryFolder folder;
-  const Result<Report> report = bench_step(tiny(folder));
+  const Result<Report> report = bench_step(tiny_step(folder));
   if (!report.ok() && report.status().code() == Code::unavailable) {
     GTEST_SKIP() << report.status().to_string();
   }
