@@ -155,14 +155,6 @@ Row row_of(std::string name, std::string unit, const std::vector<Cost>& costs, d
   return row;
 }
 
-// CPU time, which other processes hardly disturb: of the most shards beside that of the fewest.
-Row linear_row(std::string name, const Row& fewest, const Row& most) {
-  const Round round{most.value, fewest.value};
-  Row row = time_row(std::move(name), {&round, 1});
-  row.unit = "us";
-  return row;
-}
-
 Status add_rows(const OverheadBenchOptions& options, Way way, Report& report) {
   const std::string way_name = fmt::format("overhead.{}", name_of(way));
   std::vector<Row> times;
@@ -177,7 +169,9 @@ Status add_rows(const OverheadBenchOptions& options, Way way, Report& report) {
     if (options.allocations)
       counts.push_back(row_of(name + ".allocations", "", *costs, &Cost::allocations, 0));
   }
-  const Row linear = linear_row(way_name + ".linear", cpu_times.front(), cpu_times.back());
+  // CPU time, which other processes hardly disturb: of the most shards beside that of the fewest.
+  const Row linear =
+      single_row(way_name + ".linear", "us", cpu_times.back().value, cpu_times.front().value);
   for (const std::vector<Row>* rows : {&times, &cpu_times, &counts})
     report.rows.insert(report.rows.end(), rows->begin(), rows->end());
   report.rows.push_back(linear);

@@ -102,6 +102,13 @@ Row time_row(std::string name, std::span<const Round> rounds) {
   return row;
 }
 
+Row single_row(std::string name, std::string unit, double value, double bound) {
+  const Round round{value, bound};
+  Row row = time_row(std::move(name), {&round, 1});
+  row.unit = std::move(unit);
+  return row;
+}
+
 bool noisy(const Row& row) noexcept { return row.spread > 0.25; }
 
 bool counts_cpu(std::span<const Row> rows) noexcept {

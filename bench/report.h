@@ -54,6 +54,8 @@ struct Report {
 
 Row rate_row(std::string name, std::span<const Round> rounds);  // GB/s: value over bound
 Row time_row(std::string name, std::span<const Round> rounds);  // s: bound over value
+// One value beside its bound, both in `unit`: bound over value.
+Row single_row(std::string name, std::string unit, double value, double bound);
 
 // Quartiles wider than a quarter of the median: too noisy to be quoted.
 bool noisy(const Row& row) noexcept;

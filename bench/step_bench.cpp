@@ -84,14 +84,6 @@ ModelOptions model_options(const StepBenchOptions& options, StateFormat format) 
   return model;
 }
 
-// What a row of one number is made of.
-Row single_row(std::string name, std::string unit, double value, double bound) {
-  const Round round{value, bound};
-  Row row = time_row(std::move(name), {&round, 1});
-  row.unit = std::move(unit);
-  return row;
-}
-
 // Bytes on NVMe per padded parameter of those whose state is there, over all steps taken.
 Row bytes_row(const Stats& start, const Stats& end, StateFormat format) {
   const double moved = static_cast<double>(end.nvme_read_bytes + end.nvme_written_bytes -

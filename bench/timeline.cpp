@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <map>
 #include <string_view>
 #include <utility>
 
+#include "bench/model.h"
+
 namespace headrace::bench {
 namespace {
-
-double seconds_between(Nanoseconds from, Nanoseconds to) {
-  return std::chrono::duration<double>(to - from).count();
-}
 
 // How many more, or fewer, are under way from each time on.
 using Changes = std::map<Nanoseconds, int>;
@@ -30,7 +27,7 @@ Activity activity_of(std::string name, const Found& found, Nanoseconds begin) {
   int count = 0;
   double before = 0;
   for (const auto& [time, change] : found.changes) {
-    const double seconds = seconds_between(begin, time);
+    const double seconds = seconds_of(time - begin);
     if (count > 0) activity.busy_seconds += seconds - before;
     before = seconds;
     if (change == 0) continue;  // one ends as another begins
@@ -57,7 +54,7 @@ Timeline timeline_of(const Trace& trace, std::string name, Nanoseconds begin, Na
     --found.changes[std::min(span.end, end)];
     found.bytes += span.bytes;
   }
-  Timeline timeline{std::move(name), seconds_between(begin, end), {}};
+  Timeline timeline{std::move(name), seconds_of(end - begin), {}};
   for (const auto& [text, found] : by_name) {
     Activity activity = activity_of(std::string(text), found, begin);
     if (activity.busy_seconds * 1000 >= timeline.seconds && !activity.levels.empty())
