@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
 
 namespace headrace {
 namespace {
@@ -121,17 +122,19 @@ void IoQueue::Driver::cancel(Owner owner) {
           }});
 }
 
-// Everything that can be done now; then waits for the engine, if there is nothing more to do. The
-// engine is given what is to be sent before finished bytes are looked at, which takes a while.
+// Everything that can be done now; then waits for the engine, if there is nothing more to do. To
+// look at finished bytes takes a while, and those of many reads come at once: the engine is given
+// what is to be sent before each.
 bool IoQueue::Driver::pass(Nanoseconds at_most) {
   bool did = absorb();
   did |= send();
-  std::vector<std::unique_ptr<IoRequest>> ended = schedule_.take_ended();
-  did |= !ended.empty();
+  take_ended();
+  const bool any_ended = !ended_.empty();
+  did |= any_ended;
   publish();
   completions_.clear();
-  engine_->wait(completions_, ended.empty() ? at_most : Nanoseconds(0));
-  finish(std::move(ended));
+  engine_->wait(completions_, any_ended ? Nanoseconds(0) : at_most);
+  for (bool looked = false; !looked && !ended_.empty();) looked = finish_one();
   for (const Completion& completion : completions_) schedule_.complete(completion);
   return did || !completions_.empty();
 }
@@ -193,13 +196,20 @@ bool IoQueue::Driver::send() {
   return sent;
 }
 
-void IoQueue::Driver::finish(std::vector<std::unique_ptr<IoRequest>> ended) {
-  for (std::unique_ptr<IoRequest>& request : ended) {
-    if (accepted(*request))
-      end(std::move(request));
-    else
-      schedule_.add(std::move(request));
-  }
+void IoQueue::Driver::take_ended() {
+  std::ranges::move(schedule_.take_ended(), std::back_inserter(ended_));
+}
+
+// True: its bytes were looked at.
+bool IoQueue::Driver::finish_one() {
+  std::unique_ptr<IoRequest> request = std::move(ended_.front());
+  ended_.pop_front();
+  const bool looks = request->failure.ok() && request->tag.check;
+  if (accepted(*request))
+    end(std::move(request));
+  else
+    schedule_.add(std::move(request));
+  return looks;
 }
 
 // False: to be done once more.
@@ -243,7 +253,7 @@ void IoQueue::Driver::publish() {
   account(usage_, time);
   accounted_to_ = time;
   snapshot_.parked = parked_.size();
-  snapshot_.requests = schedule_.requests();
+  snapshot_.requests = schedule_.requests() + ended_.size();
   snapshot_.chunks = schedule_.chunks_in_flight();
   snapshot_.bytes = schedule_.bytes_in_flight();
   const IoRequest* const oldest = schedule_.oldest();
@@ -339,10 +349,10 @@ void IoQueue::Driver::close() {
 void IoQueue::Driver::drain(Nanoseconds deadline, const Status& why) {
   for (;;) {
     schedule_.drop(std::nullopt, why);
-    std::vector<std::unique_ptr<IoRequest>> ended = schedule_.take_ended();
-    if (!ended.empty()) {
+    take_ended();
+    if (!ended_.empty()) {
       publish();
-      finish(std::move(ended));  // some may be to be done once more
+      finish_one();  // it may be to be done once more
       continue;
     }
     if (schedule_.requests() == 0 || now() >= deadline) return;

@@ -70,6 +70,27 @@ TEST_F(IoDriverTest, CancelReachesOnlyWhatWasQueuedBefore) {
   EXPECT_TRUE(event.status().ok());
 }
 
+// To look at the bytes of a read takes a while: what can be sent by then does not wait for it.
+TEST_F(IoDriverTest, WhatARequestFollowsIsSentBeforeTheNextBytesAreLookedAt) {
+  std::size_t sent = 0;
+  IoTag counts;
+  counts.check = [&](ConstBytes) {
+    sent = engine->submitted.size();
+    return Status();
+  };
+  const Event first = read(1, {}, counts);
+  const Event second = read(1, {}, counts);
+  const Event third = write(1, first);
+  pump();
+  engine->complete(0);
+  engine->complete(0);
+  pump();
+  EXPECT_TRUE(second.done());
+  EXPECT_EQ(sent, 3u) << "read, read, and the write";
+  run_out();
+  EXPECT_TRUE(third.done());
+}
+
 TEST_F(IoDriverTest, ClosingCancelsWhatHasNotStarted) {
   options.in_flight_chunks = 1;
   open();
