@@ -10,6 +10,8 @@
 #include <future>
 #include <iterator>
 
+#include "io/short_turns.h"
+
 namespace headrace {
 namespace {
 
@@ -48,6 +50,7 @@ Status IoQueue::Driver::start() {
   std::future<Status> how = started.get_future();
   thread_ = std::thread([this, started = std::move(started)]() mutable {
     pthread_setname_np(pthread_self(), name_->substr(0, 15).c_str());
+    take_short_turns();
     if (options_.on_start) options_.on_start();
     Status status = start_engine();
     const bool well = status.ok();

@@ -85,7 +85,7 @@ const Library* library_of(const Include& include) {
 // A header of the language or of the operating system.
 bool system_header(const std::string& header) {
   static const std::regex pattern(
-      R"(\w+|(sys|linux|asm|net|netinet)/\w+\.h|)"
+      R"(\w+|(sys|linux|asm|net|netinet)/\w+(/\w+)?\.h|)"
       R"((unistd|fcntl|sched|pthread|signal|dirent|poll|errno|mntent|dlfcn|malloc|stdlib|cxxabi)\.h)");
   return std::regex_match(header, pattern);
 }
