@@ -34,7 +34,7 @@ using Check = std::function<Status(ConstBytes)>;
 struct IoQueueOptions {
   std::string name = "nvme0";  // also the thread's name
   std::size_t chunk_bytes = 2 * kMiB;
-  std::size_t in_flight_bytes = 48 * kMiB;
+  std::size_t in_flight_bytes = 16 * kMiB;
   unsigned in_flight_chunks = 64;
   Nanoseconds drain = std::chrono::seconds(30);
   bool dry = false;                // nothing is looked at: bytes are not there
