@@ -21,10 +21,10 @@ double at_fraction(std::span<const double> sorted, double fraction) {
   return std::lerp(sorted[below], sorted[above], place - std::floor(place));
 }
 
-double median_of(std::span<const Round> rounds, double Round::*member) {
+std::vector<double> each_of(std::span<const Round> rounds, double Round::*member) {
   std::vector<double> picked;
   for (const Round& round : rounds) picked.push_back(round.*member);
-  return quartiles(picked).median;
+  return picked;
 }
 
 // Whether a larger value is the better one (a rate) or the smaller one (a time).
@@ -36,9 +36,12 @@ double ratio_of(const Round& round, Better better) {
 
 Row row_of(std::span<const Round> rounds, Better better) {
   Row row;
-  row.value = median_of(rounds, &Round::value);
-  row.bound = median_of(rounds, &Round::bound);
-  row.cpu = median_of(rounds, &Round::cpu);
+  row.values = each_of(rounds, &Round::value);
+  row.bounds = each_of(rounds, &Round::bound);
+  row.value = quartiles(row.values).median;
+  row.bound = quartiles(row.bounds).median;
+  row.cpu = quartiles(each_of(rounds, &Round::cpu)).median;
+  if (row.bound == 0) row.bounds.clear();
   for (const Round& round : rounds) {
     row.samples.push_back(row.bound > 0 ? ratio_of(round, better) : round.value);
   }
@@ -69,7 +72,9 @@ Json json_of(const Row& row) {
           {"ratio", or_null(row.ratio)},
           {"spread", row.spread},
           {"cpu_seconds_per_gb", or_null(row.cpu)},
-          {"samples", row.samples}};
+          {"samples", row.samples},
+          {"values", row.values},
+          {"bounds", row.bounds}};
 }
 
 std::string amount(double number, const std::string& unit) {

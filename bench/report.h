@@ -35,14 +35,16 @@ struct Round {
 };
 
 struct Row {
-  std::string name;             // such as adamw.fp32.1t
-  double value = 0;             // median over rounds
-  std::string unit;             // of value and bound: "GB/s" (decimal) or "s"
-  double bound = 0;             // median over rounds; 0: the row has none, and no ratio
-  double ratio = 0;             // higher is better, 1 is the bound: median of `samples`
-  double spread = 0;            // distance of the quartiles of `samples` over their median
-  double cpu = 0;               // CPU seconds per GB, of all threads; median over rounds
-  std::vector<double> samples;  // one ratio per round; without a bound, one value per round
+  std::string name;                 // such as adamw.fp32.1t
+  double value = 0;                 // median over rounds
+  std::string unit;                 // of value and bound: "GB/s" (decimal) or "s"
+  double bound = 0;                 // median over rounds; 0: the row has none, and no ratio
+  double ratio = 0;                 // higher is better, 1 is the bound: median of `samples`
+  double spread = 0;                // distance of the quartiles of `samples` over their median
+  double cpu = 0;                   // CPU seconds per GB, of all threads; median over rounds
+  std::vector<double> samples;      // one ratio per round; without a bound, one value per round
+  std::vector<double> values = {};  // of each round
+  std::vector<double> bounds = {};  // of each round; without a bound, none
 };
 
 // What a benchmark hands back: its rows, and in sentences what a reader must know to believe them.

@@ -88,17 +88,23 @@ Result<Integer> integer_field(const Object& object, std::string_view key) {
   return found->get<Integer>();
 }
 
-Result<std::vector<double>> samples_field(const Object& row) {
-  HEADRACE_ASSIGN(const Json* found, field(row, "samples"));
-  if (!found->is_array()) return invalid(fmt::format("{} is not a list", row.path_of("samples")));
-  std::vector<double> samples;
+Result<std::vector<double>> numbers_field(const Object& row, std::string_view key) {
+  HEADRACE_ASSIGN(const Json* found, field(row, key));
+  if (!found->is_array()) return invalid(fmt::format("{} is not a list", row.path_of(key)));
+  std::vector<double> numbers;
   for (std::size_t i = 0; i < found->size(); ++i) {
     if ((*found)[i].is_null()) continue;
-    HEADRACE_ASSIGN(const double sample,
-                    number_of((*found)[i], fmt::format("{}[{}]", row.path_of("samples"), i)));
-    samples.push_back(sample);
+    HEADRACE_ASSIGN(const double number,
+                    number_of((*found)[i], fmt::format("{}[{}]", row.path_of(key), i)));
+    numbers.push_back(number);
   }
-  return samples;
+  return numbers;
+}
+
+// Reports older than the field have none.
+Result<std::vector<double>> later_numbers_field(const Object& row, std::string_view key) {
+  if (!row.json.contains(key)) return std::vector<double>();
+  return numbers_field(row, key);
 }
 
 Result<Machine> machine_of(const Object& object) {
@@ -124,7 +130,9 @@ Result<Row> row_of(const Object& object) {
   HEADRACE_ASSIGN(row.ratio, number_or_null(object, "ratio"));
   HEADRACE_ASSIGN(row.spread, number_or_null(object, "spread"));
   HEADRACE_ASSIGN(row.cpu, cpu_field(object));
-  HEADRACE_ASSIGN(row.samples, samples_field(object));
+  HEADRACE_ASSIGN(row.samples, numbers_field(object, "samples"));
+  HEADRACE_ASSIGN(row.values, later_numbers_field(object, "values"));
+  HEADRACE_ASSIGN(row.bounds, later_numbers_field(object, "bounds"));
   return row;
 }
 

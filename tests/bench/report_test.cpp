@@ -109,6 +109,12 @@ TEST(Report, JsonHasTheSchemaOfTheBenchmarks) {
       "cpu_seconds_per_gb": null,
       "samples": [
         0.75
+      ],
+      "values": [
+        3.0
+      ],
+      "bounds": [
+        4.0
       ]
     }
   ]
@@ -122,6 +128,7 @@ TEST(Report, JsonOfARowWithoutABoundHasNullForBoundAndRatio) {
   const std::string json = to_json(some_machine(), rows);
   EXPECT_NE(json.find("\"bound\": null"), std::string::npos);
   EXPECT_NE(json.find("\"ratio\": null"), std::string::npos);
+  EXPECT_NE(json.find("\"bounds\": []"), std::string::npos);
 }
 
 TEST(Report, JsonSurvivesTextThatIsNotUtf8) {
