@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/bench.h"
+#include "cli/outcome.h"
 #include "cli/size_option.h"
 
 namespace headrace::cli {
@@ -98,8 +99,10 @@ void add_folder(CLI::App& command, const Shared<Options>& given,
 }
 
 void add_files(CLI::App& command, Output& output) {
-  command.add_option("--json", output.json, kJsonHelp)->type_name("FILE");
-  command.add_option("--html", output.html, "Write a page with plots there too")->type_name("FILE");
+  command.add_option("--json", output.json, kJsonHelp)->type_name("FILE")->check(cannot_write);
+  command.add_option("--html", output.html, "Write a page with plots there too")
+      ->type_name("FILE")
+      ->check(cannot_write);
 }
 
 template <class Options>
@@ -298,7 +301,8 @@ void add_bench_step(CLI::App& bench, int& code) {
   command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
   add_files(*command, options->output);
   command->add_option("--trace", options->trace, "Chrome trace of the steps, opens in Perfetto")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(cannot_write);
   command->footer("Example:\n  headrace bench step --scratch /mnt/nvme --json step.json");
   command->callback([options, &code] { code = run_bench_step(*options); });
 }

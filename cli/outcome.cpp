@@ -1,9 +1,11 @@
 #include "cli/outcome.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
+#include <system_error>
 
 namespace headrace::cli {
 namespace {
@@ -37,6 +39,18 @@ bool write(const std::filesystem::path& path, const std::string& text) {
 int fail(std::string_view command, const Status& why) {
   fmt::print(stderr, "headrace {}: {}\n", command, why.to_string());
   return code_of(why);
+}
+
+std::string cannot_write(const std::string& file) {
+  if (file == "-") return "";
+  std::error_code ignored;
+  const std::filesystem::path path(file);
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const bool there = std::filesystem::exists(path, ignored);
+  const bool can =
+      there ? !std::filesystem::is_directory(path, ignored) && ::access(path.c_str(), W_OK) == 0
+            : ::access(folder.c_str(), W_OK | X_OK) == 0;
+  return can ? "" : fmt::format("cannot write {}: choose another FILE", file);
 }
 
 int keep(std::string_view command, std::string_view option, const std::filesystem::path& file,

@@ -15,6 +15,9 @@ constexpr int kFine = 0, kWrong = 1, kUsage = 2, kLacking = 3, kInterrupted = 13
 // Says why on standard error; the exit code.
 int fail(std::string_view command, const Status& why);
 
+// Before a command begins, of the FILE of such an option: "" when it can be written, or why not.
+std::string cannot_write(const std::string& file);
+
 // Writes a file that an option such as "--json" named, if it named one; the exit code.
 int keep(std::string_view command, std::string_view option, const std::filesystem::path& file,
          const std::string& text);

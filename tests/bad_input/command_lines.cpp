@@ -36,7 +36,7 @@ std::vector<CommandLine> plans() {
       plan(model + "--nvme-bandwidth 0", {"--nvme-bandwidth", "positive"}),
       plan(model + "--memory-bandwidth 0", {"--memory-bandwidth", "positive"}),
       plan(model + "--measure text.txt", {"--measure", "text.txt"}),
-      plan(model + "--json no/where.json", {"no/where.json", "another --json"}),
+      plan(model + "--json no/where.json", {"no/where.json", "choose another FILE"}),
       plan(model + "--dram 1MiB --shard 1MiB", {"1.05 MB", "4 slots of", "raise the budget"}, 3),
   };
 }

@@ -111,13 +111,17 @@ TEST(BenchHtml, OfAStepShowsItsLastOneOverTime) {
     EXPECT_TRUE(contains(text, "class=\"strong\">" + std::string(name) + "</text>")) << text;
 }
 
-TEST(BenchHtml, AFileThatCannotBeWrittenIsTwoAndNamed) {
-  const Outcome outcome =
-      headrace("bench overhead --shards 20 --rounds 1 --html /no/such/folder/x.html");
-  EXPECT_EQ(outcome.code, 2) << outcome.output;
-  EXPECT_TRUE(
-      contains(outcome.output, "cannot write /no/such/folder/x.html: choose another --html FILE"))
-      << outcome.output;
+// Before anything is measured.
+TEST(BenchFiles, OneThatCannotBeWrittenIsTwoAndNamed) {
+  for (const char* option : {"--html", "--json"}) {
+    const Outcome outcome = headrace("bench overhead --shards 20 --rounds 1 " +
+                                     std::string(option) + " /no/such/folder/x");
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_TRUE(contains(outcome.output, option)) << outcome.output;
+    EXPECT_TRUE(contains(outcome.output, "cannot write /no/such/folder/x: choose another FILE"))
+        << outcome.output;
+    EXPECT_FALSE(contains(outcome.output, "of bound")) << outcome.output;
+  }
 }
 
 }  // namespace
