@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <future>
-#include <iterator>
 
 #include "io/short_turns.h"
 
@@ -131,13 +130,11 @@ void IoQueue::Driver::cancel(Owner owner) {
 bool IoQueue::Driver::pass(Nanoseconds at_most) {
   bool did = absorb();
   did |= send();
-  take_ended();
-  const bool any_ended = !ended_.empty();
-  did |= any_ended;
+  did |= schedule_.any_ended();
   publish();
   completions_.clear();
-  engine_->wait(completions_, any_ended ? Nanoseconds(0) : at_most);
-  for (bool looked = false; !looked && !ended_.empty();) looked = finish_one();
+  engine_->wait(completions_, schedule_.any_ended() ? Nanoseconds(0) : at_most);
+  finish_some();
   for (const Completion& completion : completions_) schedule_.complete(completion);
   return did || !completions_.empty();
 }
@@ -199,20 +196,20 @@ bool IoQueue::Driver::send() {
   return sent;
 }
 
-void IoQueue::Driver::take_ended() {
-  std::ranges::move(schedule_.take_ended(), std::back_inserter(ended_));
+// Up to the first whose bytes are looked at.
+void IoQueue::Driver::finish_some() {
+  for (bool looked = false; !looked && schedule_.any_ended();) {
+    std::unique_ptr<IoRequest> request = schedule_.take_ended();
+    looked = looks_at(*request);
+    if (accepted(*request))
+      end(std::move(request));
+    else
+      schedule_.add(std::move(request));
+  }
 }
 
-// True: its bytes were looked at.
-bool IoQueue::Driver::finish_one() {
-  std::unique_ptr<IoRequest> request = std::move(ended_.front());
-  ended_.pop_front();
-  const bool looks = request->failure.ok() && request->tag.check;
-  if (accepted(*request))
-    end(std::move(request));
-  else
-    schedule_.add(std::move(request));
-  return looks;
+bool IoQueue::Driver::looks_at(const IoRequest& request) const {
+  return request.failure.ok() && request.tag.check && !options_.dry;
 }
 
 // False: to be done once more.
@@ -222,7 +219,7 @@ bool IoQueue::Driver::accepted(IoRequest& request) {
     request.failure = Status();
     return false;
   }
-  if (!request.failure.ok() || !request.tag.check || options_.dry) return true;
+  if (!looks_at(request)) return true;
   const Status verdict = request.tag.check(ConstBytes(request.data, request.size));
   if (verdict.ok()) return true;
   if (!std::exchange(request.read_again, true)) return false;
@@ -256,7 +253,7 @@ void IoQueue::Driver::publish() {
   account(usage_, time);
   accounted_to_ = time;
   snapshot_.parked = parked_.size();
-  snapshot_.requests = schedule_.requests() + ended_.size();
+  snapshot_.requests = schedule_.requests();
   snapshot_.chunks = schedule_.chunks_in_flight();
   snapshot_.bytes = schedule_.bytes_in_flight();
   const IoRequest* const oldest = schedule_.oldest();
@@ -352,10 +349,9 @@ void IoQueue::Driver::close() {
 void IoQueue::Driver::drain(Nanoseconds deadline, const Status& why) {
   for (;;) {
     schedule_.drop(std::nullopt, why);
-    take_ended();
-    if (!ended_.empty()) {
+    if (schedule_.any_ended()) {
       publish();
-      finish_one();  // it may be to be done once more
+      finish_some();  // some may be to be done once more
       continue;
     }
     if (schedule_.requests() == 0 || now() >= deadline) return;

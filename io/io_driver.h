@@ -4,7 +4,6 @@
 // completions of what parked requests follow. All the rest is touched by the driver alone.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -61,8 +60,8 @@ class IoQueue::Driver {
   void ready(std::unique_ptr<IoRequest> request);
   void drop(std::optional<Owner> owner, const Status& why);
   bool send();
-  void take_ended();
-  bool finish_one();
+  void finish_some();
+  bool looks_at(const IoRequest& request) const;
   bool accepted(IoRequest& request);
   void end(std::unique_ptr<IoRequest> request);
   void publish();
@@ -89,7 +88,6 @@ class IoQueue::Driver {
   // touched only by the driver
   IoSchedule schedule_;
   std::map<std::uint64_t, std::unique_ptr<IoRequest>> parked_;  // what they follow is open
-  std::deque<std::unique_ptr<IoRequest>> ended_;                // their events have not fired
   std::vector<Completion> completions_;
   std::vector<Arrival> absorbed_;
   std::vector<std::uint64_t> tokens_;

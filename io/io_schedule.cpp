@@ -215,8 +215,11 @@ void IoSchedule::drop(std::optional<Owner> owner, const Status& why) {
   }
 }
 
-std::vector<std::unique_ptr<IoRequest>> IoSchedule::take_ended() {
-  return std::exchange(ended_, {});
+std::unique_ptr<IoRequest> IoSchedule::take_ended() {
+  if (ended_.empty()) return nullptr;
+  std::unique_ptr<IoRequest> first = std::move(ended_.front());
+  ended_.pop_front();
+  return first;
 }
 
 std::map<std::uint64_t, std::unique_ptr<IoRequest>> IoSchedule::abandon() {

@@ -74,12 +74,14 @@ class IoSchedule {
   // Stops what `owner` (none: everybody) has not sent whole: it ends with `why`, unless something
   // of it fails in flight.
   void drop(std::optional<Owner> owner, const Status& why);
-  // Requests of which nothing is in flight any more, well or failed.
-  std::vector<std::unique_ptr<IoRequest>> take_ended();
+  // Of the requests of which nothing is in flight any more, well or failed, the one that ended
+  // first; null: none.
+  std::unique_ptr<IoRequest> take_ended();
+  bool any_ended() const noexcept { return !ended_.empty(); }
   // All that is left, with what the engine never gave back.
   std::map<std::uint64_t, std::unique_ptr<IoRequest>> abandon();
 
-  std::size_t requests() const noexcept { return requests_.size(); }
+  std::size_t requests() const noexcept { return requests_.size() + ended_.size(); }
   std::size_t chunks_in_flight() const noexcept { return chunks_in_flight_; }
   std::size_t bytes_in_flight() const noexcept { return bytes_in_flight_; }
   const IoRequest* oldest() const;  // in flight, if any is; null: none at all
@@ -113,7 +115,7 @@ class IoSchedule {
   std::deque<std::uint64_t> to_send_;  // cut, or to be sent again
   std::size_t chunks_in_flight_ = 0;   // with those to be sent
   std::size_t bytes_in_flight_ = 0;
-  std::vector<std::unique_ptr<IoRequest>> ended_;
+  std::deque<std::unique_ptr<IoRequest>> ended_;
 };
 
 }  // namespace headrace
