@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "cli/bench.h"
-#include "cli/outcome.h"
 #include "cli/size_option.h"
 
 namespace headrace::cli {
@@ -99,10 +98,8 @@ void add_folder(CLI::App& command, const Shared<Options>& given,
 }
 
 void add_files(CLI::App& command, Output& output) {
-  command.add_option("--json", output.json, kJsonHelp)->type_name("FILE")->check(cannot_write);
-  command.add_option("--html", output.html, "Write a page with plots there too")
-      ->type_name("FILE")
-      ->check(cannot_write);
+  add_output_file(command, "--json", output.json, kJsonHelp);
+  add_output_file(command, "--html", output.html, "Write a page with plots there too");
 }
 
 template <class Options>
@@ -300,9 +297,8 @@ void add_bench_step(CLI::App& bench, int& code) {
                   "With --train: bytes a second that the disk is held to (1.5GB)");
   command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
   add_files(*command, options->output);
-  command->add_option("--trace", options->trace, "Chrome trace of the steps, opens in Perfetto")
-      ->type_name("FILE")
-      ->check(cannot_write);
+  add_output_file(*command, "--trace", options->trace,
+                  "Chrome trace of the steps, opens in Perfetto");
   command->footer("Example:\n  headrace bench step --scratch /mnt/nvme --json step.json");
   command->callback([options, &code] { code = run_bench_step(*options); });
 }

@@ -32,11 +32,8 @@ void add_doctor(CLI::App& app, int& code) {
   command->add_option("--scratch", options->scratch, "Folder where state on disk would lie")
       ->type_name("FOLDER")
       ->capture_default_str();
-  command
-      ->add_option("--json", options->json,
-                   "Write the facts there too; -: to standard output instead")
-      ->type_name("FILE")
-      ->check(cannot_write);
+  add_output_file(*command, "--json", options->json,
+                  "Write the facts there too; -: to standard output instead");
   command->footer("Example:\n  headrace doctor --scratch /mnt/nvme --json facts.json");
   command->callback([options, &code] { code = run_doctor(*options); });
 }
@@ -128,7 +125,7 @@ void add_plan(CLI::App& app, int& code) {
   add_plan_model(*command, *options);
   add_plan_compute(*command, *options);
   add_plan_machine(*command, *options);
-  command->add_option("--json", options->json, kJsonHelp)->type_name("FILE")->check(cannot_write);
+  add_output_file(*command, "--json", options->json, kJsonHelp);
   command->footer(
       "Example:\n  headrace plan --params 7e9 --dram 16GB --nvme-bandwidth 6GB,4GB "
       "--forward 1.2 --backward 2.4");
@@ -153,7 +150,7 @@ void add_stress(CLI::App& app, int& code) {
       ->capture_default_str();
   add_size<Wrong>(*command, "--size", request->state_bytes, "State of a model at most (64MiB)");
   command->add_flag("--no-faults", request->no_faults, "The machine's own faults only");
-  command->add_option("--json", request->json, kJsonHelp)->type_name("FILE")->check(cannot_write);
+  add_output_file(*command, "--json", request->json, kJsonHelp);
   command->footer("Example:\n  headrace stress --scratch /mnt/nvme --time 600");
   command->callback([request, &code] { code = run_stress(*request); });
 }

@@ -5,12 +5,20 @@
 #include <string>
 
 #include "bench/sizes.h"
+#include "cli/outcome.h"
 #include "io/status.h"
 
 namespace headrace::cli {
 
 inline constexpr const char* kJsonHelp =
     "Write the results there too; -: to standard output instead";
+
+// A FILE that the command writes when it is done: one that it cannot write is refused before.
+template <class App, class Target>
+auto* add_output_file(App& command, const std::string& name, Target& file,
+                      const std::string& help) {
+  return command.add_option(name, file, help)->type_name("FILE")->check(cannot_write);
+}
 
 // The value, or CLI11's error of that type, which names the option.
 template <class Error>
