@@ -45,8 +45,8 @@ Lane::~Lane() {
   if (thread_.joinable()) thread_.join();
   if (started_) finish();
   inbox_->close();
-  aside_[Owner::nobody].insert(aside_[Owner::nobody].end(), std::move_iterator(line_.begin()),
-                               std::move_iterator(line_.end()));
+  for (Line* line : {&line_, &yielding_})
+    std::ranges::move(*line, std::back_inserter(aside_[Owner::nobody]));
   for (auto& [owner, line] : std::exchange(aside_, {}))
     for (Item& item : line) {
       item.task.body = nullptr;
@@ -58,8 +58,7 @@ Event Lane::run(Task task, Event after) {
   const EventSource source(name_);
   {
     const std::lock_guard lock(mutex_);
-    const auto aside = aside_.find(task.owner);
-    Line& line = aside == aside_.end() ? line_ : aside->second;
+    Line& line = line_of(task);
     line.push_back({next_id_++, std::move(task), std::move(after), source, now()});
     if (line.size() > 1) return source.event();  // the lane looks again after the front one
     if (manual_ && !started_) watch_fronts();
@@ -68,16 +67,26 @@ Event Lane::run(Task task, Event after) {
   return source.event();
 }
 
+Lane::Line& Lane::line_of(const Task& task) {
+  const auto aside = aside_.find(task.owner);
+  if (aside != aside_.end()) return aside->second;
+  return task.yields ? yielding_ : line_;
+}
+
 Event Lane::cancel(Owner owner) {
   std::vector<std::function<Status()>> bodies;  // destroyed without the mutex
   const EventSource last(name_);
   {
     const std::lock_guard lock(mutex_);
     Line& aside = aside_[owner];
-    const auto mine = std::stable_partition(
-        line_.begin(), line_.end(), [owner](const Item& item) { return item.task.owner != owner; });
-    std::move(mine, line_.end(), std::back_inserter(aside));
-    line_.erase(mine, line_.end());
+    for (Line* line : {&line_, &yielding_}) {
+      const auto mine =
+          std::stable_partition(line->begin(), line->end(),
+                                [owner](const Item& item) { return item.task.owner != owner; });
+      std::move(mine, line->end(), std::back_inserter(aside));
+      line->erase(mine, line->end());
+    }
+    std::ranges::sort(aside, {}, &Item::id);
     for (Item& item : aside) {
       bodies.push_back(std::exchange(item.task.body, nullptr));
       item.task.bytes = 0;
@@ -108,6 +117,7 @@ std::string Lane::describe() const {
                         what, line.front().task.name, after.empty() ? "its turn" : after);
   };
   add(line_, "queued");
+  add(yielding_, "that yield");
   for (const auto& [owner, line] : aside_) add(line, "cancelled");
   return text.empty() ? text : fmt::format("lane {}: {}", *name_, text);
 }
@@ -122,7 +132,8 @@ Nanoseconds Lane::cost(const Task& task) const {
 }
 
 void Lane::watch_fronts() {
-  if (!line_.empty()) watch(line_.front());
+  for (Line* line : {&line_, &yielding_})
+    if (!line->empty()) watch(line->front());
   for (auto& [owner, line] : aside_) watch(line.front());
 }
 
@@ -135,15 +146,15 @@ void Lane::watch(Item& front) {
   front.watched_for = front.after.waits_for();
 }
 
+// Of a line that was set aside not the front alone: it is made of two.
 void Lane::count_down(const std::vector<std::uint64_t>& tokens) {
-  const std::lock_guard lock(mutex_);
-  const auto count = [&tokens](Line& line) {
-    if (line.empty()) return;
-    Item& front = line.front();
-    if (front.watched) front.open -= static_cast<std::size_t>(std::ranges::count(tokens, front.id));
+  if (tokens.empty()) return;
+  const auto count = [&tokens](Item& item) {
+    if (item.watched) item.open -= static_cast<std::size_t>(std::ranges::count(tokens, item.id));
   };
-  count(line_);
-  for (auto& [owner, line] : aside_) count(line);
+  for (Line* line : {&line_, &yielding_})
+    if (!line->empty()) count(line->front());
+  for (auto& [owner, line] : aside_) std::ranges::for_each(line, count);
 }
 
 bool Lane::ready(const Line& line) const {
@@ -153,7 +164,7 @@ bool Lane::ready(const Line& line) const {
 }
 
 bool Lane::any_ready() const {
-  return ready(line_) ||
+  return ready(line_) || ready(yielding_) ||
          std::ranges::any_of(aside_, [this](const auto& entry) { return ready(entry.second); });
 }
 
@@ -161,7 +172,7 @@ bool Lane::any_ready() const {
 Lane::Item Lane::pop_ready() {
   const auto aside =
       std::ranges::find_if(aside_, [this](const auto& entry) { return ready(entry.second); });
-  if (aside == aside_.end()) return pop(line_);
+  if (aside == aside_.end()) return pop(ready(line_) ? line_ : yielding_);
   Item item = pop(aside->second);
   if (aside->second.empty()) aside_.erase(aside);
   return item;
@@ -170,28 +181,34 @@ Lane::Item Lane::pop_ready() {
 Lane::Item Lane::pop(Line& line) {
   Item item = std::move(line.front());
   line.pop_front();
-  if (&line == &line_ && !item.watched_for.empty()) {
-    const Nanoseconds waited = now() - item.watched_since;
-    usage_.stalled += waited;
-    usage_.waited_for[std::move(item.watched_for)] += waited;
-    item.since = now();
-  }
   runs_ = item.task.name;
   runs_since_ = now();
+  if (item.cancelled || item.watched_for.empty()) return item;
+  item.since = runs_since_;
+  note_stall(item);
   return item;
 }
 
+// While it waited the lane may have worked on the other line.
+void Lane::note_stall(const Item& item) {
+  const Nanoseconds waited = runs_since_ - std::max(item.watched_since, idle_since_);
+  usage_.stalled += waited;
+  usage_.waited_for[item.watched_for] += waited;
+}
+
+// What has arrived is looked at first: a task that yields must not go before one that has become
+// ready.
 std::optional<Lane::Item> Lane::next() {
   for (std::vector<std::uint64_t> tokens;;) {
+    inbox_->take(tokens);
     {
       const std::lock_guard lock(mutex_);
       if (closing_) return std::nullopt;
+      count_down(tokens);
       watch_fronts();
       if (any_ready()) return pop_ready();
     }
     inbox_->wait_until(kForever);
-    inbox_->take(tokens);
-    count_down(tokens);
   }
 }
 
@@ -223,6 +240,7 @@ void Lane::end(Item& item, Nanoseconds begin, Nanoseconds end, Status how) {
   {
     const std::lock_guard lock(mutex_);
     runs_ = nullptr;
+    idle_since_ = end;
     ++usage_.operations;
     usage_.failed += how.ok() ? 0 : 1;
     usage_.written_bytes += how.ok() ? item.task.bytes : 0;

@@ -1,4 +1,6 @@
-// Lane: one thread working through one queue of tasks, first in, first out.
+// Lane: one thread working through one queue of tasks, first in, first out, but for tasks that
+// yield: they stand in a line of their own, and have their turn when the other one has nothing
+// ready.
 //
 // run() may be called from any thread and never blocks. A task computes and returns; it never waits
 // and never queues work that it then waits for. If what it follows failed, it is skipped and ends
@@ -37,6 +39,7 @@ struct Task {
   Nanoseconds at_least{0};    // and the least time it takes: the one permitted sleep
   const char* name = "task";  // a literal, for the trace
   Owner owner = Owner::nobody;
+  bool yields = false;  // what does not, and is ready, goes first
 };
 
 class Lane;
@@ -72,8 +75,8 @@ class Lane {
   std::string describe() const;
 
   // Manual lanes only, from the thread that steps.
-  bool can_start() const;    // idle, and what the front task follows is over
-  void start(bool run_now);  // takes the front task; its body runs now or in finish()
+  bool can_start() const;    // idle, and what a front task follows is over
+  void start(bool run_now);  // takes that front task; its body runs now or in finish()
   Nanoseconds due() const;   // when the started task ends; kForever when none is
   void finish();             // ends the started task
 
@@ -95,14 +98,16 @@ class Lane {
   Lane(LaneOptions options, bool manual);
   Nanoseconds now() const;
   void loop();
-  std::optional<Item> next();  // blocks; none: the lane is closing
-  void watch_fronts();         // mutex_ held
-  void watch(Item& front);     // mutex_ held
-  void count_down(const std::vector<std::uint64_t>& tokens);
+  std::optional<Item> next();                                 // blocks; none: the lane is closing
+  Line& line_of(const Task& task);                            // mutex_ held
+  void watch_fronts();                                        // mutex_ held
+  void watch(Item& front);                                    // mutex_ held
+  void count_down(const std::vector<std::uint64_t>& tokens);  // mutex_ held
   bool ready(const Line& line) const;
-  bool any_ready() const;  // mutex_ held
-  Item pop_ready();        // mutex_ held
-  Item pop(Line& line);    // mutex_ held
+  bool any_ready() const;             // mutex_ held
+  Item pop_ready();                   // mutex_ held
+  Item pop(Line& line);               // mutex_ held
+  void note_stall(const Item& item);  // mutex_ held
   Status perform(Item& item);
   Nanoseconds cost(const Task& task) const;
   void end(Item& item, Nanoseconds begin, Nanoseconds end, Status how);
@@ -113,11 +118,13 @@ class Lane {
   const std::shared_ptr<Inbox> inbox_;
   mutable std::mutex mutex_;
   Line line_;                    // guarded by mutex_
+  Line yielding_;                // guarded by mutex_
   std::map<Owner, Line> aside_;  // guarded by mutex_; of owners with cancelled work, while any is
   std::uint64_t next_id_ = 1;    // guarded by mutex_
   bool closing_ = false;         // guarded by mutex_
   const char* runs_ = nullptr;   // guarded by mutex_; the running task's name
   Nanoseconds runs_since_{0};    // guarded by mutex_
+  Nanoseconds idle_since_{0};    // guarded by mutex_
   Usage usage_;                  // guarded by mutex_
   // touched only by the lane's thread, or by the thread that steps
   Nanoseconds busy_until_{0};

@@ -43,7 +43,7 @@ Event grad_ready(const Shard& shard, const Gradients& gradients) {
 }
 
 Task update(Shard& shard, std::byte* state, const Gradients& gradients, const StepScalars& scalars,
-            const StepContext& context) {
+            const StepContext& context, bool yields) {
   return {.body =
               [runs = runs_of(shard, state, gradients, scalars), team = context.team] {
                 adamw_update(runs, team);
@@ -51,7 +51,8 @@ Task update(Shard& shard, std::byte* state, const Gradients& gradients, const St
               },
           .bytes = 2 * shard.spec.state_bytes + 2 * shard.spec.param_bytes,
           .name = "update",
-          .owner = context.owner};
+          .owner = context.owner,
+          .yields = yields};
 }
 
 // The parameters that only DRAM has else, behind the state in the slot.
@@ -188,34 +189,20 @@ Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context) {
   return slot;
 }
 
-// What is updated in place never has to wait, and the lane is first in, first out: with all of it
-// in front, the shards in the slots would wait, and so would the drives. So a few in place go
-// first, for the forward to begin with, then what lies in a slot already; then, for each slot, as
-// many in place as are updated while its next shard is moved.
+// By turns: as the first one in a slot is on its way to its drive, the next in place is updated.
 std::vector<Shard*> order_of_update(std::span<Shard* const> shards, std::span<const Slot> slots) {
-  constexpr std::size_t kInPlacePerSlot = 8;  // 24 bytes at a drive's rate, 28 at that of DRAM
-  std::vector<Shard*> order;
   std::vector<Shard*> in_place;
   std::vector<Shard*> there;
   std::vector<Shard*> moved;
-  for (Shard* shard : shards) {
-    const bool lies = there.size() < slots.size() && lies_in(slots, *shard);
-    (shard->in_place ? in_place : lies ? there : moved).push_back(shard);
-  }
-  auto next = in_place.begin();
-  const auto take_in_place = [&](std::size_t count) {
-    const auto left = static_cast<std::size_t>(in_place.end() - next);
-    const auto end = next + static_cast<std::ptrdiff_t>(std::min(count, left));
-    order.insert(order.end(), next, end);
-    next = end;
-  };
-  take_in_place(slots.size());
-  order.insert(order.end(), there.begin(), there.end());
-  for (std::size_t i = 0; i < moved.size(); ++i) {
-    if (i % slots.size() == 0) take_in_place(kInPlacePerSlot * slots.size());
-    order.push_back(moved[i]);
-  }
-  take_in_place(in_place.size());
+  for (Shard* shard : shards)
+    (shard->in_place ? in_place : lies_in(slots, *shard) ? there : moved).push_back(shard);
+  std::vector<Shard*> order;
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    for (const std::vector<Shard*>* line : {&in_place, &there})
+      if (i < line->size()) order.push_back((*line)[i]);
+  const std::size_t taken = std::min(slots.size(), in_place.size());
+  order.insert(order.end(), in_place.begin() + static_cast<std::ptrdiff_t>(taken), in_place.end());
+  order.insert(order.end(), moved.begin(), moved.end());
   return order;
 }
 
@@ -224,14 +211,16 @@ Event update_all(std::span<Shard* const> shards, std::span<Slot> slots, Gradient
   const std::vector<Slot*> order = in_order_of_use(shards, slots);
   std::vector<Event> ends;
   std::size_t k = 0;
+  std::size_t in_place = 0;
   for (Shard* shard : shards) {
     Slot* const slot = shard->in_place ? nullptr : order[k++ % order.size()];
     if (slot != nullptr && !holds(*slot, *shard)) load(*shard, *slot, context);
     const Event there =
         slot != nullptr ? Event::all({slot->loaded, shard->settled}) : shard->settled;
     std::byte* const state = (slot != nullptr ? slot->state : shard->state).region().view().data;
+    const bool yields = shard->in_place && in_place++ >= slots.size();
     const Event updated =
-        context.cpu.run(update(*shard, state, gradients, scalars, context),
+        context.cpu.run(update(*shard, state, gradients, scalars, context, yields),
                         Event::all({there, grad_ready(*shard, gradients), shard->param_unused}));
     store(*shard, slot, updated, context);
     ends.push_back(shard->settled);
