@@ -3,12 +3,42 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <utility>
 
 #include "io/check.h"
 #include "io/event_source.h"
 
 namespace headrace {
+namespace {
+
+struct Waiter {
+  std::shared_ptr<Inbox> inbox;
+  std::uint64_t token = 0;
+};
+
+// Few wait for most moments: the first ones cost no allocation.
+class Waiters {
+ public:
+  void add(Waiter waiter) {
+    if (count_ < few_.size())
+      few_[count_++] = std::move(waiter);
+    else
+      more_.push_back(std::move(waiter));
+  }
+  void post() const {
+    for (std::size_t i = 0; i < count_; ++i) few_[i].inbox->post(few_[i].token);
+    for (const Waiter& waiter : more_) waiter.inbox->post(waiter.token);
+  }
+
+ private:
+  std::array<Waiter, 2> few_;
+  std::size_t count_ = 0;
+  std::vector<Waiter> more_;
+};
+
+}  // namespace
 
 class Moment {
  public:
@@ -23,31 +53,27 @@ class Moment {
   bool notify(const std::shared_ptr<Inbox>& inbox, std::uint64_t token) {
     const std::lock_guard lock(mutex_);
     if (done()) return false;
-    waiters_.push_back({inbox, token});
+    waiters_.add({inbox, token});
     return true;
   }
 
   void complete(Status how) {
-    std::vector<Waiter> waiters;
+    Waiters waiters;
     {
       const std::lock_guard lock(mutex_);
       HEADRACE_CHECK(!done());
       status_ = std::move(how);
-      waiters.swap(waiters_);
+      waiters = std::exchange(waiters_, {});
       done_.store(true, std::memory_order_release);
     }
-    for (const Waiter& waiter : waiters) waiter.inbox->post(waiter.token);
+    waiters.post();
   }
 
  private:
-  struct Waiter {
-    std::shared_ptr<Inbox> inbox;
-    std::uint64_t token;
-  };
   const std::shared_ptr<const std::string> queue_;
   std::mutex mutex_;
-  std::vector<Waiter> waiters_;  // guarded by mutex_
-  Status status_;                // written once, before done_
+  Waiters waiters_;  // guarded by mutex_
+  Status status_;    // written once, before done_
   std::atomic<bool> done_{false};
 };
 
@@ -59,7 +85,7 @@ void Inbox::post(std::uint64_t token) {
     first = tokens_.empty();
     tokens_.push_back(token);
     // Under the mutex: after close() the owner may close the descriptor.
-    if (first && wake_fd_ >= 0) HEADRACE_CHECK(eventfd_write(wake_fd_, 1) == 0);
+    if (std::exchange(asleep_, false)) HEADRACE_CHECK(eventfd_write(wake_fd_, 1) == 0);
   }
   if (first) arrived_.notify_one();
 }
@@ -73,7 +99,14 @@ void Inbox::close() {
 void Inbox::take(std::vector<std::uint64_t>& tokens) {
   tokens.clear();
   const std::lock_guard lock(mutex_);
+  asleep_ = false;
   tokens.swap(tokens_);
+}
+
+bool Inbox::wake_me() {
+  const std::lock_guard lock(mutex_);
+  asleep_ = wake_fd_ >= 0 && tokens_.empty();
+  return tokens_.empty();
 }
 
 bool Inbox::empty() const {

@@ -28,7 +28,7 @@ namespace headrace {
 // Where completions arrive: one per queue or waiting thread. Unbounded; posting never blocks.
 class Inbox {
  public:
-  // `wake_fd` (an eventfd of the owner, or -1) is written to on each post to an empty inbox.
+  // `wake_fd`: an eventfd by which the owner is woken, or -1.
   explicit Inbox(int wake_fd = -1) : wake_fd_(wake_fd) {}
 
   void post(std::uint64_t token);
@@ -36,6 +36,9 @@ class Inbox {
   void close();
   // Everything that has arrived, in order. Never blocks.
   void take(std::vector<std::uint64_t>& tokens);
+  // Before the owner sleeps on wake_fd: the next post writes to it, once. False, and it must not
+  // sleep, when something has arrived. An owner that is awake is spared the wake.
+  bool wake_me();
   bool empty() const;
   // Blocks the owner until something has arrived (true) or the real-clock deadline has passed.
   bool wait_until(Nanoseconds deadline);
@@ -45,6 +48,7 @@ class Inbox {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::vector<std::uint64_t> tokens_;  // guarded by mutex_
+  bool asleep_ = false;                // guarded by mutex_; wake_fd is to be written to
   bool closed_ = false;                // guarded by mutex_
 };
 

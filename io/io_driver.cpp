@@ -95,14 +95,14 @@ void IoQueue::Driver::run() {
 }
 
 void IoQueue::Driver::arrive(Arrival arrival) {
-  bool first = false;
+  bool asleep = false;
   {
     const std::lock_guard lock(mutex_);
     if (arrival.request) arrival.request->id = next_id_++;
-    first = arrivals_.empty();
     arrivals_.push_back(std::move(arrival));
+    asleep = std::exchange(asleep_, false);
   }
-  if (first) wake();
+  if (asleep) wake();
 }
 
 Event IoQueue::Driver::queue(std::unique_ptr<IoRequest> request) {
@@ -133,16 +133,28 @@ bool IoQueue::Driver::pass(Nanoseconds at_most) {
   did |= schedule_.any_ended();
   publish();
   completions_.clear();
-  engine_->wait(completions_, schedule_.any_ended() ? Nanoseconds(0) : at_most);
+  const bool sleeps = at_most > Nanoseconds(0) && !schedule_.any_ended() && may_sleep();
+  engine_->wait(completions_, sleeps ? at_most : Nanoseconds(0));
   finish_some();
   for (const Completion& completion : completions_) schedule_.complete(completion);
   return did || !completions_.empty();
+}
+
+// False: something has arrived since it was last looked at. True: what arrives from now on wakes.
+bool IoQueue::Driver::may_sleep() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!arrivals_.empty()) return false;
+    asleep_ = true;
+  }
+  return inbox_->wake_me();
 }
 
 bool IoQueue::Driver::absorb() {
   absorbed_.clear();
   {
     const std::lock_guard lock(mutex_);
+    asleep_ = false;
     absorbed_.swap(arrivals_);
   }
   for (Arrival& arrival : absorbed_) {

@@ -54,6 +54,7 @@ class IoQueue::Driver {
   void wake();
   void arrive(Arrival arrival);
   bool pass(Nanoseconds at_most);
+  bool may_sleep();
   bool absorb();
   void receive(std::unique_ptr<IoRequest> request);
   void unpark(std::uint64_t id);
@@ -78,6 +79,7 @@ class IoQueue::Driver {
   std::shared_ptr<IoEngine> engine_;  // files keep it, too
   mutable std::mutex mutex_;
   std::vector<Arrival> arrivals_;  // guarded by mutex_
+  bool asleep_ = false;            // guarded by mutex_; the next arrival wakes
   std::uint64_t next_id_ = 1;      // guarded by mutex_
   bool closing_ = false;           // guarded by mutex_
   Usage usage_;                    // guarded by mutex_

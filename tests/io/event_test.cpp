@@ -196,19 +196,27 @@ TEST(Inbox, DropsWhatArrivesOnceItIsClosed) {
   EXPECT_TRUE(inbox->empty());
 }
 
-TEST(Inbox, WakesItsDescriptorOnTheFirstOfManyPosts) {
+TEST(Inbox, WakesItsDescriptorOnceAndOnlyWhenAskedTo) {
   const int wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ASSERT_GE(wake, 0);
   Inbox inbox(wake);
-  EXPECT_FALSE(readable(wake));
   inbox.post(1);
+  EXPECT_FALSE(inbox.wake_me());  // something is there
   inbox.post(2);
+  EXPECT_FALSE(readable(wake));
+  EXPECT_EQ(taken(inbox), (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_TRUE(inbox.wake_me());
+  EXPECT_FALSE(readable(wake));
+  inbox.post(3);
+  inbox.post(4);
   eventfd_t count = 0;
   ASSERT_EQ(eventfd_read(wake, &count), 0);
   EXPECT_EQ(count, 1u);
-  EXPECT_EQ(taken(inbox), (std::vector<std::uint64_t>{1, 2}));
-  inbox.post(3);
-  EXPECT_TRUE(readable(wake));
+  EXPECT_EQ(taken(inbox), (std::vector<std::uint64_t>{3, 4}));
+  EXPECT_TRUE(inbox.wake_me());
+  EXPECT_EQ(taken(inbox), std::vector<std::uint64_t>{});  // it woke by itself
+  inbox.post(5);
+  EXPECT_FALSE(readable(wake));
   close(wake);
 }
 
