@@ -9,8 +9,12 @@
 namespace headrace {
 namespace {
 
-constexpr unsigned kMostRefusals = 1000;  // EINTR and EAGAIN, without progress in between
+constexpr unsigned kMostRefusals = 1000;  // without progress in between
 constexpr unsigned kMostWithoutProgress = 2;
+
+// Nothing was done, and it may be next time. Nobody here cancels what is in flight: ECANCELED is
+// what io_uring says of a sync when a signal meets the start of the kernel's worker for it.
+bool passes(int error) { return error == EINTR || error == EAGAIN || error == ECANCELED; }
 
 std::string_view name_of(Direction direction) {
   if (direction == Direction::sync) return "sync";
@@ -121,7 +125,7 @@ void IoSchedule::complete(const Completion& completion) {
 
 void IoSchedule::refuse(std::uint64_t slot, int error) {
   Chunk& chunk = chunks_[slot];
-  if (error == EINTR || error == EAGAIN) {
+  if (passes(error)) {
     if (!chunk.request->failure.ok()) return release(slot);
     if (++chunk.refused < kMostRefusals) return to_send_.push_back(slot);
   }

@@ -91,7 +91,7 @@ class IoSchedule {
     IoRequest* request = nullptr;  // null: free
     Transfer transfer;
     unsigned without_progress = 0;  // times in a row
-    unsigned refused = 0;           // EINTR or EAGAIN, in a row
+    unsigned refused = 0;           // EINTR and the like, in a row
   };
   bool fits(std::size_t bytes) const;
   std::size_t chunk_size(const IoRequest& request) const;

@@ -137,7 +137,7 @@ TEST_F(IoScheduleTest, SyncErrorsAreReported) {
 
 TEST_F(IoScheduleTest, InterruptedTransfersAreSentAgain) {
   const Event event = read(1);
-  for (const int error : {EINTR, EAGAIN, EINTR}) {
+  for (const int error : {EINTR, EAGAIN, ECANCELED}) {
     pump();
     engine->complete(0, -error);
   }
