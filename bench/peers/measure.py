@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -61,17 +62,20 @@ def row_of(name: str, unit: str, samples: list[Sample], ours: list[Sample] | Non
 def alternate(jobs: dict[str, Callable[[], dict[str, Sample]]], rounds: int, seconds: float) -> dict[str, list[Sample]]:
     """Runs all jobs once a round, another one first each time; ends early after so many seconds.
 
-    A job hands back the samples of one or more variants. The first round warms up and is dropped.
+    A job hands back the samples of one or more variants. The first round warms up and is dropped. Each sample is
+    told on standard error, so that a run that is stopped has said something.
     """
     found: dict[str, list[Sample]] = {}
     names = list(jobs)
-    end = time.monotonic() + seconds
+    begin = time.monotonic()
     for number in range(rounds + 1):
-        if number > 1 and time.monotonic() > end:
+        if number > 1 and time.monotonic() > begin + seconds:
             break
         start = number % len(names)
         for name in names[start:] + names[:start]:
             for variant, sample in jobs[name]().items():
+                after = time.monotonic() - begin
+                print(f"round {number} of {rounds}, {after:.0f} s: {variant} {sample.rate:.4g}", file=sys.stderr)
                 if number > 0:
                     found.setdefault(variant, []).append(sample)
     return found

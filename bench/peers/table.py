@@ -6,8 +6,10 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
+from threading import Timer
 
 import headrace
 from worker import script
@@ -17,17 +19,25 @@ PIECE_SECONDS = 3600  # DeepSpeed's operators may have to be compiled first
 
 
 def run_piece(name: str, args: argparse.Namespace) -> dict:
-    """One script in a process of its own; what goes wrong in it becomes a note."""
+    """One script in a process of its own; what goes wrong in it becomes a note, what it says meanwhile is passed on."""
     command = [sys.executable, script(PIECES[name])]
     command += ["--headrace", str(args.headrace), "--scratch", str(args.scratch), *(["--tiny"] if args.tiny else [])]
-    try:
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PIECE_SECONDS)
-    except subprocess.TimeoutExpired:
-        return {"piece": name, "rows": [], "notes": [f"not measured: took more than {PIECE_SECONDS} s"]}
-    lines = [line for line in run.stdout.splitlines() if line.startswith('{"piece"')]
-    if run.returncode or not lines:
-        last = (run.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return {"piece": name, "rows": [], "notes": [f"not measured: {last}"]}
+    if args.params and name == "step":
+        command += ["--params", str(args.params)]
+    last = "it said nothing"
+    with tempfile.TemporaryFile("w+") as out:
+        piece = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True)
+        timer = Timer(PIECE_SECONDS, piece.kill)
+        timer.start()
+        for line in piece.stderr:
+            sys.stderr.write(f"{name}: {line}")
+            last = line.strip() or last
+        code = piece.wait()
+        timer.cancel()
+        out.seek(0)
+        lines = [line for line in out if line.startswith('{"piece"')]
+    if code or not lines:
+        return {"piece": name, "rows": [], "notes": [f"not measured: exit {code}: {last}"]}
     return json.loads(lines[-1])
 
 
@@ -65,6 +75,7 @@ def main() -> None:
     parser.add_argument("pieces", nargs="*", help=f"of {', '.join(PIECES)}; all when none is named")
     parser.add_argument("--headrace", type=Path, default=headrace.default_binary(), help="the binary")
     parser.add_argument("--scratch", type=Path, default=Path("."), help="folder on the disk under test")
+    parser.add_argument("--params", type=int, help="of the piece step (268435456)")
     parser.add_argument("--tiny", action="store_true", help="one round over little, to see that it works")
     parser.add_argument("--json", type=Path, help="write the samples there too; -: instead of the table")
     args = parser.parse_args()
