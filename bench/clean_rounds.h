@@ -45,8 +45,8 @@ struct CleanRoundsOptions {
   RoundWatch watch = {};
 };
 
-// One round to warm up, then at least one; fails only when the watch does. A row without a clean
-// round is made of all its rounds, and a note says so.
+// One round to warm up, then at least one; fails only when the watch does. A row with less than
+// five clean rounds is made of all its rounds, and a note says so.
 Result<Report> clean_rounds(const Contest& contest, const CleanRoundsOptions& options);
 
 // Teams to measure: one thread, and all of `threads` (0: what this process may run on).

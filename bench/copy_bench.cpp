@@ -155,6 +155,7 @@ Result<Report> bench_copy(const CopyBenchOptions& options) {
   const auto messages = std::make_shared<Messages>();
   PlatformOptions settings;
   settings.on_message = collector(messages);
+  settings.trace = !options.trace.empty();
   HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open(std::move(settings)));
   std::optional<RawDisk> disk;
   if (!options.folder.empty()) {
@@ -167,6 +168,7 @@ Result<Report> bench_copy(const CopyBenchOptions& options) {
       const std::unique_ptr<CopyPaths> paths,
       CopyPaths::open(*platform, options.bytes, std::ranges::max(options.sizes), options.folder));
   HEADRACE_ASSIGN(Report report, Bench(options, *paths, std::move(disk)).run());
+  if (!options.trace.empty()) HEADRACE_TRY(platform->trace()->write(options.trace));
   report.notes.push_back(fmt::format("the device: {}", platform->device().describe()));
   append(report.notes, *messages);
   return report;

@@ -29,6 +29,7 @@ struct CopyBenchOptions {
   std::chrono::seconds at_most{35};  // fewer rounds, but never none, when they take longer
   std::uint64_t raw_file_bytes = 512 * kMiB;
   std::uint64_t raw_bytes = 128 * kMiB;  // of a sample of the raw disk
+  std::filesystem::path trace;           // a Chrome trace of headrace's moves; empty: none
   RoundWatch watch = {};
 };
 

@@ -206,7 +206,9 @@ Result<Report> bench_io(const IoBenchOptions& options) {
   HEADRACE_TRY(check(options));
   HEADRACE_ASSIGN(const std::vector<Folders> drives, drives_of(options.folders));
   for (const Folders& drive : drives) HEADRACE_TRY(check_drive(options, drive));
-  HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open());
+  PlatformOptions settings;
+  settings.trace = !options.trace.empty();
+  HEADRACE_ASSIGN(const std::unique_ptr<Platform> platform, Platform::open(std::move(settings)));
   const std::vector<Shape> shapes = shapes_of(options);
   const auto start = SteadyClock::now();
   Report report;
@@ -216,6 +218,7 @@ Result<Report> bench_io(const IoBenchOptions& options) {
     HEADRACE_TRY(bench.run(*platform, drives, end));
     bench.tell(report);
   }
+  if (!options.trace.empty()) HEADRACE_TRY(platform->trace()->write(options.trace));
   return report;
 }
 

@@ -37,6 +37,7 @@ struct IoBenchOptions {
   std::chrono::seconds at_most{50};  // all together, when `rounds` is 0
   bool bound = true;                 // false: without the plain loop, and without ratios
   std::uint64_t seed = 1;
+  std::filesystem::path trace;  // a Chrome trace of headrace's requests goes there; empty: none
   RoundWatch watch = {};
 };
 

@@ -67,12 +67,13 @@ Result<Memory> buffers_for(Platform& platform, const QueueLoadOptions& options) 
   return Memory(pages, [](MemView view) { unmap_pages(view.bytes()); });
 }
 
-Result<std::unique_ptr<IoQueue>> queue_for(const QueueLoadOptions& options) {
+Result<std::unique_ptr<IoQueue>> queue_for(Platform& platform, const QueueLoadOptions& options) {
   IoQueueOptions limits;
   limits.name = "bench-io";
   limits.chunk_bytes = options.block_bytes;
   limits.in_flight_bytes = options.depth * options.block_bytes;
   limits.in_flight_chunks = options.depth;
+  limits.trace = platform.trace();
   if (options.posix) {
     return IoQueue::open(posix_engine({.threads = static_cast<int>(options.depth)}), limits);
   }
@@ -351,7 +352,7 @@ QueueLoad::~QueueLoad() = default;
 Result<QueueLoad> QueueLoad::open(Platform& platform, const QueueLoadOptions& options) {
   HEADRACE_ASSIGN(Pages pattern, Pages::allocate(options.block_bytes));
   HEADRACE_ASSIGN(Memory memory, buffers_for(platform, options));
-  HEADRACE_ASSIGN(std::unique_ptr<IoQueue> queue, queue_for(options));
+  HEADRACE_ASSIGN(std::unique_ptr<IoQueue> queue, queue_for(platform, options));
   auto state = std::make_unique<State>(platform, options, std::move(pattern), std::move(memory),
                                        std::move(queue));
   HEADRACE_TRY(state->start());

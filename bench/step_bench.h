@@ -29,6 +29,7 @@ struct StepBenchOptions {
   int threads = 0;          // of the optimizer's team; 0: all
   double max_norm = 1;      // clipping; 0: none
   std::size_t rounds = 12;  // of each format
+  std::size_t saves = 8;    // of each format, and no more than rounds; 0: no checkpoint is written
   std::uint64_t raw_file_bytes = kGiB;
   std::uint64_t raw_bytes = 512 * kMiB;  // of one sample of R, W or D
   std::filesystem::path trace;           // a Chrome trace of all steps goes there; empty: none
@@ -41,10 +42,13 @@ StepBenchOptions quick_step_bench();
 
 // For each format the rows step.F (seconds), bytes.F (bytes per padded parameter on NVMe and step,
 // beside what the format needs), save.F (seconds of a checkpoint, beside the raw disk for the same
-// bytes, read and written; it replaces one of the same size), memory.F (growth of resident memory
-// from just before the engine is opened to its peak, beside the sum of the engine's own stats) and
-// memory.F.needed (the same beside slots, pinned state, parameters and gradients alone). Notes say
-// where the bytes lived, and what makes a row doubtful.
+// bytes, read and written; it replaces one of the same size; not without saves), memory.F (growth
+// of resident memory from just before the engine is opened to its peak, beside the sum of the
+// engine's own stats) and memory.F.needed (the same beside slots, pinned state, parameters and
+// gradients alone). With a share in DRAM also disk.beside_update: the raw disk, mixed, while one
+// thread reads and writes memory as an update does, beside the disk alone: where that is slower, so
+// is a step with a share in DRAM, and step.F's bound does not know. Notes say where the bytes
+// lived, and what makes a row doubtful.
 Result<Report> bench_step(const StepBenchOptions& options);
 
 // Raw rates of a disk, in bytes per second, and the least seconds for so many bytes.

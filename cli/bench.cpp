@@ -60,6 +60,7 @@ bench::StepBenchOptions step_bench_options(const BenchStepOptions& given) {
   options.units = given.units.value_or(options.units);
   options.slots = given.slots.value_or(options.slots);
   options.rounds = given.rounds.value_or(options.rounds);
+  options.saves = given.saves.value_or(options.saves);
   options.max_norm = given.max_norm.value_or(options.max_norm);
   options.threads = given.threads;
   options.trace = given.trace;

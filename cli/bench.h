@@ -33,7 +33,7 @@ struct BenchStepOptions {
   std::vector<StateFormat> formats = {};  // --train takes the first
   std::optional<std::uint64_t> state_bytes = {}, dram_bytes = {}, shard_bytes = {};
   std::optional<std::uint64_t> disk_bytes_per_second = {};  // --train only
-  std::optional<std::size_t> rounds = {};
+  std::optional<std::size_t> rounds = {}, saves = {};
   std::optional<unsigned> units = {};
   std::optional<int> slots = {};
   std::optional<double> max_norm = {}, dram_share = {};

@@ -102,6 +102,15 @@ void add_files(CLI::App& command, Output& output) {
   add_output_file(command, "--html", output.html, "Write a page with plots there too");
 }
 
+constexpr const char* kTraceHelp = "Chrome trace of what headrace did, opens in Perfetto";
+
+template <class Options>
+void add_trace(CLI::App& command, const Shared<Options>& given) {
+  const auto file = std::make_shared<std::filesystem::path>();
+  add_output_file(command, "--trace", *file, kTraceHelp);
+  given->set.push_back([file](Options& options) { options.trace = *file; });
+}
+
 template <class Options>
 void add_output(CLI::App& command, const Shared<Options>& given, const std::string& example) {
   command.add_flag("--quick", given->quick, "About ten seconds instead of a minute");
@@ -140,6 +149,7 @@ void add_bench_io(CLI::App& bench, int& code) {
   add_flag(command, given, "--buffered", &Options::buffered, true, "Through the page cache");
   add_choice(command, given, "--backend", &Options::backend, backends, "uring or posix (uring)");
   add_flag(command, given, "--no-bound", &Options::bound, false, "Without the plain loop");
+  add_trace(command, given);
   add_output(command, given, "headrace bench io --scratch /mnt/nvme --block 1MiB --depth 8,32");
   command.callback([given, &code] {
     bench::IoBenchOptions rest = given->quick ? bench::quick_io_bench() : bench::IoBenchOptions();
@@ -157,6 +167,7 @@ void add_bench_copy(CLI::App& bench, int& code) {
   add_bytes(command, given, "--bytes", &Options::bytes, "Of a sample (256MiB)");
   add(command, given, "--threads", &Options::threads, "Of the team's memcpy; 0: every CPU");
   add(command, given, "--rounds", &Options::rounds, "Samples of each row (12)");
+  add_trace(command, given);
   add_output(command, given, "headrace bench copy --scratch /mnt/nvme --size 4MiB,16MiB");
   command.callback([given, &code] {
     Options rest = given->quick ? bench::quick_copy_bench() : Options();
@@ -291,14 +302,15 @@ void add_bench_step(CLI::App& bench, int& code) {
   add_model_options(*command, *options);
   command->add_option("--rounds", options->rounds, "Steps of each row (12; with --train 7)")
       ->check(CLI::Range(1, 1'000'000));
+  command->add_option("--saves", options->saves, "Checkpoints of each row (8); 0: none")
+      ->check(CLI::Range(0, 1'000'000));
   command->add_flag("--train", options->train,
                     "Training steps, forward and backward played, beside the best possible");
   add_size<Wrong>(*command, "--rate", options->disk_bytes_per_second,
                   "With --train: bytes a second that the disk is held to (1.5GB)");
   command->add_flag("--quick", options->quick, "About ten seconds instead of a minute");
   add_files(*command, options->output);
-  add_output_file(*command, "--trace", options->trace,
-                  "Chrome trace of the steps, opens in Perfetto");
+  add_output_file(*command, "--trace", options->trace, kTraceHelp);
   command->footer("Example:\n  headrace bench step --scratch /mnt/nvme --json step.json");
   command->callback([options, &code] { code = run_bench_step(*options); });
 }

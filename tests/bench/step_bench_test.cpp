@@ -41,6 +41,26 @@ TEST(StepBench, CountsExactlyTheBytesThatEachFormatNeeds) {
   EXPECT_TRUE(folder.empty());
 }
 
+TEST(StepBench, SavesAndTheDiskBesideAnUpdateAreMeasuredWhereTheyMatter) {
+  const TemporaryFolder folder;
+  StepBenchOptions options = tiny_step(folder);
+  options.formats = {StateFormat::split};
+  options.saves = 0;
+  options.dram_share = 0.5;
+  const Result<Report> report = bench_step(options);
+  if (!report.ok() && report.status().code() == Code::unavailable) {
+    GTEST_SKIP() << report.status().to_string();
+  }
+  ASSERT_TRUE(report.ok()) << report.status().to_string();
+  const auto rows = by_name(*report);
+  EXPECT_FALSE(rows.contains("save.split"));
+  const Row& beside = rows.at("disk.beside_update");
+  EXPECT_EQ(beside.unit, "GB/s");
+  EXPECT_GT(beside.value, 0);
+  EXPECT_GT(beside.bound, 0);
+  EXPECT_EQ(beside.samples.size(), 5u);
+}
+
 // The state hash after some of the steps that are measured.
 std::uint64_t hash_after_steps(Platform& platform, const EngineOptions& engine, double max_norm) {
   const ModelOptions options{.engine = engine,

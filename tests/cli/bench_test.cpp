@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "tests/cli/command.h"
 #include "tests/support/temporary_folder.h"
@@ -109,6 +111,25 @@ TEST(BenchHtml, OfAStepShowsItsLastOneOverTime) {
   EXPECT_TRUE(contains(text, "One step over time")) << text;
   for (const char* name : {"load", "update", "store"})
     EXPECT_TRUE(contains(text, "class=\"strong\">" + std::string(name) + "</text>")) << text;
+}
+
+TEST(BenchTrace, OfFilesAndOfCopiesHoldsWhatHeadraceDid) {
+  const TemporaryFolder folder;
+  const std::string place = " --scratch " + folder.path().string();
+  const std::array runs{
+      std::pair{"bench io --size 1MiB --block 64KiB --depth 2 --seconds 0.01 --rounds 1 --no-bound",
+                "bench-io"},
+      std::pair{"bench copy --quick --size 1MiB --bytes 2MiB --rounds 1", "copy"}};
+  for (const auto& [command, queue] : runs) {
+    const std::string trace = folder.path() / "trace.json";
+    const Outcome outcome = headrace(command + place + " --trace " + trace);
+    if (outcome.code == 3) GTEST_SKIP() << outcome.output;
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+    std::ifstream file(trace);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_TRUE(contains(text, "traceEvents")) << command << text.substr(0, 1000);
+    EXPECT_TRUE(contains(text, queue)) << command << text.substr(0, 1000);
+  }
 }
 
 // Before anything is measured.
