@@ -13,6 +13,7 @@ namespace headrace {
 namespace {
 
 constexpr std::uint64_t kNewWork = 0;  // a token that is no task's id
+constexpr std::uint64_t kYields = 2;   // times its bytes to others, and no more
 
 }  // namespace
 
@@ -146,15 +147,17 @@ void Lane::watch(Item& front) {
   front.watched_for = front.after.waits_for();
 }
 
-// Of a line that was set aside not the front alone: it is made of two.
+// Fronts are watched, and of a line that was set aside perhaps one behind it: it is made of two.
 void Lane::count_down(const std::vector<std::uint64_t>& tokens) {
-  if (tokens.empty()) return;
-  const auto count = [&tokens](Item& item) {
-    if (item.watched) item.open -= static_cast<std::size_t>(std::ranges::count(tokens, item.id));
+  const auto count = [](Line& line, std::uint64_t token) {
+    const auto at = std::ranges::lower_bound(line, token, {}, &Item::id);
+    if (at != line.end() && at->id == token && at->watched) --at->open;
   };
-  for (Line* line : {&line_, &yielding_})
-    if (!line->empty()) count(line->front());
-  for (auto& [owner, line] : aside_) std::ranges::for_each(line, count);
+  for (const std::uint64_t token : tokens) {
+    count(line_, token);
+    count(yielding_, token);
+    for (auto& [owner, line] : aside_) count(line, token);
+  }
 }
 
 bool Lane::ready(const Line& line) const {
@@ -172,10 +175,20 @@ bool Lane::any_ready() const {
 Lane::Item Lane::pop_ready() {
   const auto aside =
       std::ranges::find_if(aside_, [this](const auto& entry) { return ready(entry.second); });
-  if (aside == aside_.end()) return pop(ready(line_) ? line_ : yielding_);
+  if (aside == aside_.end()) return pop(next_line());
   Item item = pop(aside->second);
   if (aside->second.empty()) aside_.erase(aside);
   return item;
+}
+
+Lane::Line& Lane::next_line() {
+  if (!ready(yielding_)) return line_;
+  if (ready(line_) && let_go_first_ <= kYields * yielding_.front().task.bytes) {
+    let_go_first_ += line_.front().task.bytes;
+    return line_;
+  }
+  let_go_first_ = 0;
+  return yielding_;
 }
 
 Lane::Item Lane::pop(Line& line) {
@@ -183,17 +196,24 @@ Lane::Item Lane::pop(Line& line) {
   line.pop_front();
   runs_ = item.task.name;
   runs_since_ = now();
-  if (item.cancelled || item.watched_for.empty()) return item;
-  item.since = runs_since_;
   note_stall(item);
+  if (!item.watched_for.empty()) item.since = runs_since_;
   return item;
 }
 
-// While it waited the lane may have worked on the other line.
-void Lane::note_stall(const Item& item) {
-  const Nanoseconds waited = runs_since_ - std::max(item.watched_since, idle_since_);
-  usage_.stalled += waited;
-  usage_.waited_for[item.watched_for] += waited;
+// The lane was idle until now, since its last task ended or it came to wait for something: for what
+// has now begun, or is still in front.
+void Lane::note_stall(const Item& begun) {
+  const auto waits = [](const Item& item) {
+    return !item.cancelled && item.watched && !item.watched_for.empty();
+  };
+  const Item* waited = waits(begun) ? &begun : nullptr;
+  for (const Line* line : {&line_, &yielding_})
+    if (waited == nullptr && !line->empty() && waits(line->front())) waited = &line->front();
+  if (waited == nullptr) return;
+  const Nanoseconds time = runs_since_ - std::max(waited->watched_since, idle_since_);
+  usage_.stalled += time;
+  usage_.waited_for[waited->watched_for] += time;
 }
 
 // What has arrived is looked at first: a task that yields must not go before one that has become

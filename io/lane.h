@@ -1,6 +1,6 @@
 // Lane: one thread working through one queue of tasks, first in, first out, but for tasks that
 // yield: they stand in a line of their own, and have their turn when the other one has nothing
-// ready.
+// ready, or has had more than twice their bytes before them: of a busy lane they get some, too.
 //
 // run() may be called from any thread and never blocks. A task computes and returns; it never waits
 // and never queues work that it then waits for. If what it follows failed, it is skipped and ends
@@ -39,7 +39,7 @@ struct Task {
   Nanoseconds at_least{0};    // and the least time it takes: the one permitted sleep
   const char* name = "task";  // a literal, for the trace
   Owner owner = Owner::nobody;
-  bool yields = false;  // what does not, and is ready, goes first
+  bool yields = false;  // to what does not and is ready, but not for ever
 };
 
 class Lane;
@@ -86,7 +86,7 @@ class Lane {
     Task task;
     Event after;
     EventSource source;
-    Nanoseconds since;  // when it was queued; of one that was waited for, when it was ready
+    Nanoseconds since;  // when it was queued; of one that was waited for, when it began
     bool cancelled = false;
     // Set when it comes to the front of its line, and is watched.
     bool watched = false;
@@ -104,10 +104,11 @@ class Lane {
   void watch(Item& front);                                    // mutex_ held
   void count_down(const std::vector<std::uint64_t>& tokens);  // mutex_ held
   bool ready(const Line& line) const;
-  bool any_ready() const;             // mutex_ held
-  Item pop_ready();                   // mutex_ held
-  Item pop(Line& line);               // mutex_ held
-  void note_stall(const Item& item);  // mutex_ held
+  bool any_ready() const;              // mutex_ held
+  Item pop_ready();                    // mutex_ held
+  Line& next_line();                   // mutex_ held; of the two
+  Item pop(Line& line);                // mutex_ held
+  void note_stall(const Item& begun);  // mutex_ held
   Status perform(Item& item);
   Nanoseconds cost(const Task& task) const;
   void end(Item& item, Nanoseconds begin, Nanoseconds end, Status how);
@@ -117,8 +118,9 @@ class Lane {
   const std::shared_ptr<const std::string> name_;
   const std::shared_ptr<Inbox> inbox_;
   mutable std::mutex mutex_;
-  Line line_;                    // guarded by mutex_
-  Line yielding_;                // guarded by mutex_
+  Line line_;                       // guarded by mutex_
+  Line yielding_;                   // guarded by mutex_
+  std::uint64_t let_go_first_ = 0;  // guarded by mutex_; bytes that one that is ready yielded to
   std::map<Owner, Line> aside_;  // guarded by mutex_; of owners with cancelled work, while any is
   std::uint64_t next_id_ = 1;    // guarded by mutex_
   bool closing_ = false;         // guarded by mutex_

@@ -156,7 +156,8 @@ Event queue_read(EngineParts& parts, TensorId root, Kind kind, Range range, MemV
          .name = "read",
          .owner = parts.owner},
         slot ? Event::all({slot->loaded, shard.settled}) : shard.settled);
-    if (slot) slot->free = Event::all({slot->free, read.over()});
+    Event& kept = slot ? slot->free : shard.settled;  // what the next change waits for
+    kept = Event::all({kept, read.over()});
     reads.push_back(read);
   }
   return Event::all(reads);

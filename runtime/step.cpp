@@ -189,20 +189,31 @@ Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context) {
   return slot;
 }
 
-// By turns: as the first one in a slot is on its way to its drive, the next in place is updated.
+// Lanes keep to their own order; this one is what it will be like, since copies to a device are
+// made in it. By turns at first: as what lies in a slot is on its way to its drive, the next in
+// place is updated; then as many in place as are updated while one is moved.
 std::vector<Shard*> order_of_update(std::span<Shard* const> shards, std::span<const Slot> slots) {
+  constexpr std::size_t kInPlacePerMoved = 8;  // 24 bytes at a drive's rate, 28 at that of DRAM
+  std::vector<Shard*> order;
   std::vector<Shard*> in_place;
   std::vector<Shard*> there;
   std::vector<Shard*> moved;
   for (Shard* shard : shards)
     (shard->in_place ? in_place : lies_in(slots, *shard) ? there : moved).push_back(shard);
-  std::vector<Shard*> order;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    for (const std::vector<Shard*>* line : {&in_place, &there})
-      if (i < line->size()) order.push_back((*line)[i]);
-  const std::size_t taken = std::min(slots.size(), in_place.size());
-  order.insert(order.end(), in_place.begin() + static_cast<std::ptrdiff_t>(taken), in_place.end());
-  order.insert(order.end(), moved.begin(), moved.end());
+  auto next = in_place.begin();
+  const auto take_in_place = [&](std::size_t count) {
+    for (; count > 0 && next != in_place.end(); --count) order.push_back(*next++);
+  };
+  for (Shard* shard : there) {
+    take_in_place(1);
+    order.push_back(shard);
+  }
+  take_in_place(slots.size() - there.size());
+  for (Shard* shard : moved) {
+    take_in_place(kInPlacePerMoved);
+    order.push_back(shard);
+  }
+  take_in_place(in_place.size());
   return order;
 }
 

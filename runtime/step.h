@@ -53,9 +53,9 @@ void store(Shard& shard, Slot* slot, const Event& changed, StepContext& context)
 // The slot that holds the shard's state; when none does, it is loaded into one.
 Slot& slot_of(Shard& shard, std::span<Slot> slots, StepContext& context);
 
-// The order in which shards, given in that of the next forward, are updated: those first that lie
-// in a slot, so that drives have something to do, and a few in place, for the forward to begin
-// with. (The others in place yield to whatever is moved.)
+// The order in which the updates of shards, given in that of the next forward, are queued: those
+// first that lie in a slot, so that drives have something to do, and a few in place, for the
+// forward to begin with. (The others in place yield to whatever is moved.)
 std::vector<Shard*> order_of_update(std::span<Shard* const> shards, std::span<const Slot> slots);
 
 // `shards`: those with a gradient, in the order in which they are updated. Counts each segment that

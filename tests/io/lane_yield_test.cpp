@@ -56,6 +56,55 @@ TEST_F(ManualLane, AmongThoseThatYieldNoneOvertakes) {
   EXPECT_EQ(order, (std::vector<int>{1, 2}));
 }
 
+// Of a lane that is never idle those that yield have a part.
+TEST_F(ManualLane, ATaskYieldsToTwiceItsBytesAndNoMore) {
+  const auto lane = Lane::manual(options(1000));
+  std::vector<Event> all;
+  for (int i = 0; i < 8; ++i) {
+    for (const bool yields : {true, false}) {
+      Task work = noted(yields ? 100 + i : i);
+      work.bytes = 10;
+      work.yields = yields;
+      all.push_back(lane->run(std::move(work)));
+    }
+  }
+  run_out(*lane);
+  EXPECT_TRUE(Event::all(all).done());
+  EXPECT_EQ(order,
+            (std::vector<int>{0, 1, 2, 100, 3, 4, 5, 101, 6, 7, 102, 103, 104, 105, 106, 107}));
+}
+
+TEST_F(ManualLane, EachLineMayFollowTheOther) {
+  const auto lane = Lane::manual(options(0));
+  const Gate gate;
+  const Event one = lane->run(yielding(noted(1)), gate.event());
+  const Event two = lane->run(noted(2), one);
+  const Event three = lane->run(yielding(noted(3)), two);
+  const Event four = lane->run(noted(4), three);
+  gate.open();
+  run_out(*lane);
+  EXPECT_TRUE(four.done());
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 4}));
+}
+
+// What comes and goes while another one waits takes nothing from the time it has waited.
+TEST_F(ManualLane, AWaitGoesOnUnderWhatYields) {
+  const auto lane = Lane::manual(options(1000));
+  const Gate gate("nvme0");
+  const Event waits = lane->run(noted(1), gate.event());
+  clock.advance_to(milliseconds(7));
+  Task filler = yielding(noted(2));
+  filler.bytes = 10;
+  const Event fills = lane->run(std::move(filler));
+  run_out(*lane);
+  clock.advance_to(milliseconds(20));
+  gate.open();
+  run_out(*lane);
+  EXPECT_TRUE(waits.done() && fills.done());
+  EXPECT_EQ(lane->usage().stalled, milliseconds(10));
+  EXPECT_EQ(lane->usage().waited_for.at("nvme0"), milliseconds(10));
+}
+
 TEST_F(ManualLane, WorkingOnWhatYieldsIsNotWaiting) {
   const auto lane = Lane::manual(options(1000));
   const Gate gate("nvme0");
@@ -72,8 +121,8 @@ TEST_F(ManualLane, WorkingOnWhatYieldsIsNotWaiting) {
   run_out(*lane);
   EXPECT_TRUE(one.done() && two.done());
   EXPECT_EQ(lane->usage().busy, milliseconds(10));
-  EXPECT_EQ(lane->usage().stalled, milliseconds(3));
-  EXPECT_EQ(lane->usage().waited_for.at("nvme0"), milliseconds(3));
+  EXPECT_EQ(lane->usage().stalled, milliseconds(5));
+  EXPECT_EQ(lane->usage().waited_for.at("nvme0"), milliseconds(5));
 }
 
 TEST_F(ManualLane, WhatIsCancelledEndsInTheOrderItWasQueuedWhetherItYieldsOrNot) {
