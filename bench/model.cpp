@@ -160,7 +160,9 @@ Status Model::wait_until_quiet() {
 }
 
 Result<StepSample> Model::timed_step() {
+  const Nanoseconds put = platform_->clock().now();
   HEADRACE_TRY(put_gradients());
+  const Nanoseconds gradients = platform_->clock().now() - put;
   HEADRACE_TRY(wait_until_quiet());
   const Stats before = engine_->stats();
   const Nanoseconds start = platform_->clock().now();
@@ -171,6 +173,7 @@ Result<StepSample> Model::timed_step() {
   const Stats after = engine_->stats();
   const Nanoseconds idle = taken - (disk_busy(after) - disk_busy(before));
   return StepSample{seconds_of(taken),
+                    seconds_of(gradients),
                     after.nvme_read_bytes - before.nvme_read_bytes,
                     after.nvme_written_bytes - before.nvme_written_bytes,
                     std::max(0.0, seconds_of(idle)),

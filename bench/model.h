@@ -45,6 +45,7 @@ std::uint64_t unit_elements(std::uint64_t state_bytes, unsigned units, StateForm
 // One step, and the bytes of state on NVMe that moved while its clock ran.
 struct StepSample {
   double seconds = 0;
+  double gradient_seconds = 0;  // before that: all gradients set and summed up, one pass
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
   double disk_idle_seconds = 0;  // nothing was in flight

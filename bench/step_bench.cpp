@@ -135,6 +135,7 @@ class FormatBench {
     const std::string name = fmt::format("step.{}", name_of(format_));
     std::mt19937 random(1);
     std::vector<Round> rounds;
+    std::vector<Round> gradients;
     StepSample last;
     HEADRACE_TRY(model.timed_step().status());  // warms up
     const Stats start = model.engine().stats();
@@ -147,11 +148,13 @@ class FormatBench {
       seconds_ += step.seconds;
       idle_seconds_ += step.disk_idle_seconds;
       rounds.push_back({step.seconds, least_seconds(rates, step.read_bytes, step.written_bytes)});
+      gradients.push_back({.value = step.gradient_seconds});
       last = step;
     }
     if (options_.timeline)
       report_.timelines.push_back(timeline_of(*trace, name, last.begin, last.end));
     report_.rows.push_back(time_row(name, rounds));
+    report_.rows.push_back(time_row(fmt::format("gradients.{}", name_of(format_)), gradients));
     report_.rows.push_back(bytes_row(start, model.engine().stats(), format_));
     return {};
   }

@@ -40,15 +40,16 @@ struct StepBenchOptions {
 // About ten seconds.
 StepBenchOptions quick_step_bench();
 
-// For each format the rows step.F (seconds), bytes.F (bytes per padded parameter on NVMe and step,
-// beside what the format needs), save.F (seconds of a checkpoint, beside the raw disk for the same
-// bytes, read and written; it replaces one of the same size; not without saves), memory.F (growth
-// of resident memory from just before the engine is opened to its peak, beside the sum of the
-// engine's own stats) and memory.F.needed (the same beside slots, pinned state, parameters and
-// gradients alone). With a share in DRAM also disk.beside_update: the raw disk, mixed, while one
-// thread reads and writes memory as an update does, beside the disk alone: where that is slower, so
-// is a step with a share in DRAM, and step.F's bound does not know. Notes say where the bytes
-// lived, and what makes a row doubtful.
+// For each format the rows step.F (seconds), gradients.F (seconds that setting them took before, no
+// bound), bytes.F (bytes per padded parameter on NVMe and step, beside what the format needs),
+// save.F (seconds of a checkpoint, beside the raw disk for the same bytes, read and written; it
+// replaces one of the same size; not without saves), memory.F (growth of resident memory from just
+// before the engine is opened to its peak, beside the sum of the engine's own stats) and
+// memory.F.needed (the same beside slots, pinned state, parameters and gradients alone). With a
+// share in DRAM also disk.beside_update: the raw disk, mixed, while one thread reads and writes
+// memory as an update does, beside the disk alone: where that is slower, so is a step with a share
+// in DRAM, and step.F's bound does not know. Notes say where the bytes lived, and what makes a row
+// doubtful.
 Result<Report> bench_step(const StepBenchOptions& options);
 
 // Raw rates of a disk, in bytes per second, and the least seconds for so many bytes.

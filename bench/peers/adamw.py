@@ -18,6 +18,8 @@ from measure import Sample, alternate, piece_of, row_of
 from worker import Worker, script, serve
 
 UNIT = "M param/s"
+DEEPSPEED = ["deepspeed.cpu_adam", "deepspeed.three_passes", "deepspeed.stage3_cpu"]
+NAMES = {"huge_pages": [*DEEPSPEED, "torch.fused", "torch.foreach"], "small_pages": DEEPSPEED}
 BYTES = {"fp32": 28, "split": 26}  # of memory traffic per parameter, as headrace counts them
 
 
@@ -98,23 +100,30 @@ def our_job(args: argparse.Namespace) -> Callable[[], dict[str, Sample]]:
 
 def measure(args: argparse.Namespace) -> dict:
     """All variants in alternation."""
-    words = ["--worker", "--numel", str(args.numel), "--threads", str(args.threads)]
-    peers = Worker([script("adamw.py"), *words, "--repeats", str(args.repeats)], huge_pages=True)
+    words = [script("adamw.py"), "--worker", "--numel", str(args.numel), "--threads", str(args.threads)]
+    words += ["--repeats", str(args.repeats)]
+    peers: dict[str, Worker] = {}
+    jobs: dict[str, Callable[[], dict[str, Sample]]] = {}
 
-    def ask(name: str) -> dict[str, Sample]:
-        return {name: Sample(args.numel / peers.ask(name)["seconds"] / 1e6)}
+    def ask(peer: Worker, name: str, row: str) -> dict[str, Sample]:
+        return {row: Sample(args.numel / peer.ask(name)["seconds"] / 1e6)}
 
-    names = ["deepspeed.cpu_adam", "deepspeed.three_passes", "deepspeed.stage3_cpu", "torch.fused", "torch.foreach"]
-    jobs = {name: lambda name=name: ask(name) for name in names}
-    jobs["headrace"] = our_job(args)
     try:
+        for pages, names in NAMES.items():
+            peers[pages] = Worker(words, huge_pages=pages == "huge_pages")
+            for name in names:
+                row = name if pages == "huge_pages" else f"{name}.{pages}"
+                jobs[row] = lambda peer=peers[pages], name=name, row=row: ask(peer, name, row)
+        rivals = list(jobs)
+        jobs["headrace"] = our_job(args)
         found = alternate(jobs, args.rounds, args.seconds)
     finally:
-        peers.close()
+        for peer in peers.values():
+            peer.close()
     whole = found.get("headrace.fp32_and_norm")
-    rivals = {name: whole if name == "deepspeed.stage3_cpu" else found["headrace.fp32"] for name in names}
-    rows = [row_of(name, UNIT, samples, rivals.get(name)) for name, samples in found.items()]
-    notes = [f"{args.numel} parameters, {args.threads} threads; peers with huge pages"]
+    ours = {name: whole if "stage3_cpu" in name else found["headrace.fp32"] for name in rivals}
+    rows = [row_of(name, UNIT, samples, ours.get(name)) for name, samples in found.items()]
+    notes = [f"{args.numel} parameters, {args.threads} threads; peers with huge pages, but where small_pages is said"]
     if whole is None:
         notes.append("this headrace has no bench norm: nothing is set against deepspeed.stage3_cpu")
     return piece_of("adamw", rows, notes)

@@ -2,7 +2,7 @@
 
 Rates are in million parameters a second, over the same number of them on the same disk. DeepSpeed's turn is what
 stage 3 does after the last backward: norm and fp32 copy of the gradients and their spill, then the step; its rate
-counts both. Device bytes per parameter come from /proc/PID/io on both sides.
+counts both. headrace's counts its gradients too: taken over, with their norm, then the step. Device bytes per parameter come from /proc/PID/io on both sides.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ def our_job(args: argparse.Namespace, name: str, form: str, dram: int) -> Callab
     def job() -> dict[str, Sample]:
         run = run_ours(args, form, args.params, args.steps, dram)
         facts = {"B/param of state on NVMe, by its own count": run.value(f"bytes.{form}")}
-        return {name: Sample(args.params / run.value(f"step.{form}") / 1e6, None, facts)}
+        facts["step alone M param/s"] = args.params / run.value(f"step.{form}") / 1e6
+        seconds = run.value(f"gradients.{form}") + run.value(f"step.{form}")
+        return {name: Sample(args.params / seconds / 1e6, None, facts)}
 
     return job
 

@@ -29,7 +29,7 @@ TEST(StepBench, CountsExactlyTheBytesThatEachFormatNeeds) {
   }
   ASSERT_TRUE(report.ok()) << report.status().to_string();
   const auto rows = by_name(*report);
-  ASSERT_EQ(rows.size(), 10u);
+  ASSERT_EQ(rows.size(), 12u);
   EXPECT_EQ(rows.at("bytes.fp32").value, 24);
   EXPECT_EQ(rows.at("bytes.split").value, 20);
   for (const char* name : {"step.fp32", "step.split", "save.fp32", "save.split"}) {
@@ -37,6 +37,8 @@ TEST(StepBench, CountsExactlyTheBytesThatEachFormatNeeds) {
     EXPECT_EQ(rows.at(name).samples.size(), 2u);
     EXPECT_GT(rows.at(name).bound, 0);
   }
+  EXPECT_GT(rows.at("gradients.split").value, 0);
+  EXPECT_EQ(rows.at("gradients.split").bound, 0);
   EXPECT_GT(rows.at("memory.fp32").bound, rows.at("memory.fp32.needed").bound);
   EXPECT_TRUE(folder.empty());
 }
