@@ -342,6 +342,8 @@ void RunChecksums::update(ConstBytes bytes) {
   }
 }
 
+std::uint64_t RunChecksums::bytes() const noexcept { return done_ * kBlockBytes + in_block_; }
+
 void RunChecksums::finish() {
   if (in_block_ != 0) end_block();
   HEADRACE_CHECK(done_ == sums_->size());

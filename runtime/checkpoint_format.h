@@ -84,6 +84,7 @@ class RunChecksums {
   // `sums` has one place per block of the run, and outlives this.
   explicit RunChecksums(std::vector<std::uint64_t>& sums) : sums_(&sums) {}
   void update(ConstBytes bytes);
+  std::uint64_t bytes() const noexcept;  // so far
   // After the last byte.
   void finish();
 

@@ -2,6 +2,7 @@
 #include "runtime/checkpoint.h"
 
 #include "io/wrapping_engine.h"
+#include "runtime/checkpoint_format.h"
 #include "tests/runtime/faulty_model.h"
 
 namespace headrace {
@@ -78,6 +79,33 @@ TEST(CheckpointFault, ASaveOfStateThatCannotBeReadFailsAndMayBeTriedAgain) {
   EXPECT_EQ(engine->load(kFolder).status().code(), Code::invalid);  // there is none
   ASSERT_TRUE(engine->save(kFolder).ok());
   EXPECT_EQ(hash_of_checkpoint(faulty), hash_without_faults(2));
+}
+
+// Of a tensor of several blocks of the file a part is missing, and what comes after it is there.
+TEST(CheckpointFault, ASaveGoesOnPastAPartThatCannotBeReadToItsError) {
+  constexpr std::uint64_t kCount = 4 * kBlockElements;
+  const auto weights = values(kCount, 1);
+  std::uint64_t number = 0;
+  for (bool struck = true; struck; ++number) {
+    SCOPED_TRACE(testing::Message() << "read " << number);
+    Faulty faulty(GroundKind::simulated);
+    EngineOptions options = faulty.options();
+    options.dram_bytes = 0;
+    options.shard_bytes = 8 * kMiB;
+    options.slots = 2;
+    const auto engine = Engine::open(*faulty.platform, options).value();
+    const TensorId tensor = engine->add({.name = "large", .count = kCount}).value();
+    ASSERT_TRUE(engine->seal().ok());
+    const ConstMemView source = view_of(std::span(weights));
+    ASSERT_TRUE(engine->write(tensor, Kind::master, {0, kCount}, source).ok());
+    faulty.strike(FaultKind::error, Direction::read, number);
+    const Status how = engine->save(kFolder);
+    struck = faulty.script->struck() > 0;
+    EXPECT_EQ(how.code(), struck ? Code::io : Code::ok) << how.to_string();
+    EXPECT_TRUE(!struck || engine->save(kFolder).ok());
+    EXPECT_TRUE(!struck || engine->load(kFolder).ok());
+  }
+  EXPECT_GT(number, 5u);
 }
 
 TEST(CheckpointFault, LoadRepairsAPoisonedEngine) {
