@@ -244,6 +244,7 @@ StepBenchOptions quick_step_bench() {
   StepBenchOptions options;
   options.state_bytes = 384 * kMiB;
   options.rounds = 4;
+  options.saves = 2;
   options.raw_file_bytes = 512 * kMiB;
   options.raw_bytes = 256 * kMiB;
   return options;
