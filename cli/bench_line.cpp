@@ -106,9 +106,9 @@ constexpr const char* kTraceHelp = "Chrome trace of what headrace did, opens in 
 
 template <class Options>
 void add_trace(CLI::App& command, const Shared<Options>& given) {
-  const auto file = std::make_shared<std::filesystem::path>();
-  add_output_file(command, "--trace", *file, kTraceHelp);
-  given->set.push_back([file](Options& options) { options.trace = *file; });
+  add(command, given, "--trace", &Options::trace, kTraceHelp)
+      ->type_name("FILE")
+      ->check(cannot_write);
 }
 
 template <class Options>

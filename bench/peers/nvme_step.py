@@ -2,7 +2,8 @@
 
 Rates are in million parameters a second, over the same number of them on the same disk. DeepSpeed's turn is what
 stage 3 does after the last backward: norm and fp32 copy of the gradients and their spill, then the step; its rate
-counts both. headrace's counts its gradients too: taken over, with their norm, then the step. Device bytes per parameter come from /proc/PID/io on both sides.
+counts both. headrace's counts its gradients too: taken over, with their norm, then the step. Device bytes per
+parameter come from /proc/PID/io on both sides.
 """
 
 from __future__ import annotations

@@ -17,14 +17,7 @@ constexpr std::uint64_t kCount = 64 * 1024;
 
 // All in DRAM, the first one in many shards.
 Status build_two(Engine& engine) {
-  for (const std::uint32_t unit : {0U, 1U}) {
-    TensorSpec spec;
-    spec.name = "unit" + std::to_string(unit);
-    spec.unit = UnitId{unit};
-    spec.count = kCount;
-    HEADRACE_TRY(engine.add(spec).status());
-  }
-  HEADRACE_TRY(engine.seal());
+  HEADRACE_TRY(build_equal(engine, 2, kCount));
   const auto weights = values(kCount, 1);
   return engine.write(kRead, Kind::master, {0, kCount}, view_of(std::span(weights)));
 }

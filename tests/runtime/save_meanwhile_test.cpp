@@ -61,14 +61,7 @@ constexpr std::uint32_t kUnitsHere = 24;
 constexpr std::uint64_t kCount = 96 * 1024;
 
 Status build_units(Engine& engine) {
-  for (std::uint32_t unit = 0; unit < kUnitsHere; ++unit) {
-    TensorSpec spec;
-    spec.name = "unit" + std::to_string(unit);
-    spec.unit = UnitId{unit};
-    spec.count = kCount;
-    HEADRACE_TRY(engine.add(spec).status());
-  }
-  HEADRACE_TRY(engine.seal());
+  HEADRACE_TRY(build_equal(engine, kUnitsHere, kCount));
   for (std::uint32_t unit = 0; unit < kUnitsHere; ++unit) {
     const auto weights = values(kCount, unit);
     HEADRACE_TRY(

@@ -106,6 +106,17 @@ Status build(Engine& engine) {
   return write_weights(engine);
 }
 
+Status build_equal(Engine& engine, std::uint32_t units, std::uint64_t count) {
+  for (std::uint32_t unit = 0; unit < units; ++unit) {
+    TensorSpec spec;
+    spec.name = "unit" + std::to_string(unit);
+    spec.unit = UnitId{unit};
+    spec.count = count;
+    HEADRACE_TRY(engine.add(spec).status());
+  }
+  return engine.seal();
+}
+
 Status write_weights(Engine& engine) {
   for (std::uint32_t t = 0; t < kTensors; ++t) {
     if (spec(TensorId{t}).alias_of) continue;

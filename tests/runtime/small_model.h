@@ -46,6 +46,8 @@ std::vector<float> values(std::uint64_t count, std::uint64_t seed);
 std::vector<float> gradient(TensorId tensor, std::uint64_t seed);
 
 Status add_all(Engine& engine);
+// Another model: so many units of one fp32 tensor each, numbered alike. Seals.
+Status build_equal(Engine& engine, std::uint32_t units, std::uint64_t count);
 Status write_weights(Engine& engine);  // the initial ones
 // Adds, seals, writes the initial weights.
 Status build(Engine& engine);
