@@ -1,9 +1,6 @@
 #include "bench/memory_traffic.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <utility>
 
 namespace headrace::bench {
 namespace {
@@ -13,13 +10,14 @@ constexpr std::size_t kWords = kMiB / sizeof(std::uint64_t);  // between two loo
 
 }  // namespace
 
-Result<std::unique_ptr<MemoryTraffic>> MemoryTraffic::start() {
+Result<Pages> MemoryTraffic::allocate() {
   HEADRACE_ASSIGN(Pages pages, Pages::allocate(kBytes));
-  std::ranges::fill(pages.bytes(), std::byte{0});  // touched before anything is timed
-  return std::unique_ptr<MemoryTraffic>(new MemoryTraffic(std::move(pages)));
+  std::ranges::fill(pages.bytes(), std::byte{0});
+  return pages;
 }
 
-MemoryTraffic::MemoryTraffic(Pages pages) : pages_(std::move(pages)), thread_([this] { run(); }) {}
+MemoryTraffic::MemoryTraffic(const Pages& pages)
+    : words_(pages.as<std::uint64_t>()), thread_([this] { run(); }) {}
 
 MemoryTraffic::~MemoryTraffic() {
   stop_ = true;
@@ -27,9 +25,8 @@ MemoryTraffic::~MemoryTraffic() {
 }
 
 void MemoryTraffic::run() {
-  const std::span<std::uint64_t> words = pages_.as<std::uint64_t>();
-  for (std::size_t at = 0; !stop_; at = (at + kWords) % words.size())
-    for (std::uint64_t& word : words.subspan(at, kWords)) ++word;
+  for (std::size_t at = 0; !stop_; at = (at + kWords) % words_.size())
+    for (std::uint64_t& word : words_.subspan(at, kWords)) ++word;
 }
 
 }  // namespace headrace::bench

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
+#include <cstdint>
+#include <span>
 #include <thread>
 
 #include "bench/huge_pages.h"
@@ -12,17 +13,18 @@ namespace headrace::bench {
 
 class MemoryTraffic {
  public:
-  // Over 256 MiB, which no cache holds; `out_of_memory` as pages are.
-  static Result<std::unique_ptr<MemoryTraffic>> start();
+  // Enough that no cache holds it, touched.
+  static Result<Pages> allocate();
+  // Over those, which must outlive it.
+  explicit MemoryTraffic(const Pages& pages);
   ~MemoryTraffic();
   MemoryTraffic(const MemoryTraffic&) = delete;
   MemoryTraffic& operator=(const MemoryTraffic&) = delete;
 
  private:
-  explicit MemoryTraffic(Pages pages);
   void run();
 
-  Pages pages_;
+  const std::span<std::uint64_t> words_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

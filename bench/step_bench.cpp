@@ -226,10 +226,11 @@ class FormatBench {
 // the disk and the cores share the memory's bandwidth.
 Status add_disk_beside_update(const StepBenchOptions& options, RawDisk& disk, Report& report) {
   constexpr std::size_t kRounds = 5;
+  HEADRACE_ASSIGN(const Pages pages, MemoryTraffic::allocate());
   std::vector<Round> rounds(kRounds);
   for (Round& round : rounds) {
     HEADRACE_ASSIGN(round.bound, bytes_per_second(disk, Direction::mixed, options.raw_bytes));
-    HEADRACE_ASSIGN(const auto traffic, MemoryTraffic::start());
+    const MemoryTraffic traffic(pages);
     HEADRACE_ASSIGN(round.value, bytes_per_second(disk, Direction::mixed, options.raw_bytes));
     round.value /= 1e9;
     round.bound /= 1e9;
