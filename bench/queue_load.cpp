@@ -127,7 +127,6 @@ struct QueueLoad::State {
   Status throttle(const Event& last);
   void prepare(Direction direction);
   Status queue_all(Direction direction, const LoadAmount& amount);
-  bool marked(ConstBytes found, std::uint64_t block) const;
   Status compare(ConstBytes found, std::uint64_t block, const Mark& mark) const;
   Status compare_buffers() const;
   Status read_back(const Area& area);
@@ -235,11 +234,7 @@ void QueueLoad::State::request(Area& area, bool write) {
   slot.block = block;
   slot.used = true;
   if (!write) {
-    IoTag tag;
-    tag.check = [this, block](ConstBytes found) {
-      return marked(found, block) ? Status() : wrong(block);
-    };
-    slot.last = queue->read(file, offset_of(block, area), slot.buffer, slot.last, std::move(tag));
+    slot.last = queue->read(file, offset_of(block, area), slot.buffer, slot.last);
     return;
   }
   Event& before = area.last[block];  // two writes of one block must not race
@@ -295,11 +290,6 @@ Status QueueLoad::State::queue_all(Direction direction, const LoadAmount& amount
     HEADRACE_TRY(throttle(area.slots[(area.queued - 1) % area.slots.size()].last));
   }
   return wait_for_all();
-}
-
-bool QueueLoad::State::marked(ConstBytes found, std::uint64_t block) const {
-  const Mark& wanted = reads.marks[block];
-  return mark_at(found, 0) == wanted && mark_at(found, found.size() / kSector - 1) == wanted;
 }
 
 Status QueueLoad::State::wrong(std::uint64_t block) const {

@@ -48,9 +48,9 @@ class QueueLoad {
 
   // Before each run: the buffers' bytes.
   void prepare(Direction direction);
-  // The clock runs from the first request to the last one's end; two marks of each block read are
-  // looked at meanwhile. Mixed reads and writes in turns, a half of the files each. `corrupt` for a
-  // wrong byte; after a failure the object is only good for being destroyed.
+  // The clock runs from the first request to the last one's end; no byte is looked at meanwhile.
+  // Mixed reads and writes in turns, a half of the files each. After a failure the object is only
+  // good for being destroyed.
   Result<RawSample> run(Direction direction, const LoadAmount& amount);
   // After it: `corrupt`, unless all bytes that are still in the buffers are what was to be read.
   Status check();
