@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <future>
 
 #include "io/short_turns.h"
@@ -98,28 +99,40 @@ void IoQueue::Driver::arrive(Arrival arrival) {
   bool asleep = false;
   {
     const std::lock_guard lock(mutex_);
-    if (arrival.request) arrival.request->id = next_id_++;
+    const bool waits = !arrival.one.empty() && must_wait(arrival.one.front());
     arrivals_.push_back(std::move(arrival));
-    asleep = std::exchange(asleep_, false);
+    // One that must wait is not worth a wake, if the queue's time is told of something already: it
+    // is seen to with the first thing that it follows.
+    if (!waits || (!busy_ && stalled_for_.empty())) {
+      pressing_ = true;
+      asleep = std::exchange(asleep_, false);
+    }
   }
   if (asleep) wake();
 }
 
-Event IoQueue::Driver::queue(std::unique_ptr<IoRequest> request) {
-  request->queued_at = now();
-  const Event event = request->source.event();
-  arrive({std::move(request), nullptr});
+// Under the mutex: whoever takes a token of it finds it among the arrivals.
+bool IoQueue::Driver::must_wait(IoRequest& request) {
+  request.id = next_id_++;
+  request.open = request.after.notify(inbox_, std::bit_cast<std::uintptr_t>(&request));
+  return request.open > 0;
+}
+
+Event IoQueue::Driver::queue(IoRequests one) {
+  one.front().queued_at = now();
+  const Event event = one.front().source.event();
+  arrive({std::move(one), nullptr});
   return event;
 }
 
 Event IoQueue::Driver::queue_call(std::function<Status(IoEngine&)> call) {
   const EventSource source(name_);
-  arrive({nullptr, [this, source, call = std::move(call)] { source.complete(call(*engine_)); }});
+  arrive({{}, [this, source, call = std::move(call)] { source.complete(call(*engine_)); }});
   return source.event();
 }
 
 void IoQueue::Driver::cancel(Owner owner) {
-  arrive({nullptr, [this, owner] {
+  arrive({{}, [this, owner] {
             drop(owner, Status(Code::cancelled, fmt::format("dropped from {}", *name_)));
           }});
 }
@@ -140,67 +153,70 @@ bool IoQueue::Driver::pass(Nanoseconds at_most) {
   return did || !completions_.empty();
 }
 
-// False: something has arrived since it was last looked at. True: what arrives from now on wakes.
+// False: there is something to do that has not been looked at. True: what presses from now on
+// wakes.
 bool IoQueue::Driver::may_sleep() {
   {
     const std::lock_guard lock(mutex_);
-    if (!arrivals_.empty()) return false;
+    if (pressing_) return false;
     asleep_ = true;
   }
   return inbox_->wake_me();
 }
 
+// Tokens first: those that are taken are of requests that have arrived.
 bool IoQueue::Driver::absorb() {
+  inbox_->take(tokens_);
   absorbed_.clear();
   {
     const std::lock_guard lock(mutex_);
     asleep_ = false;
+    pressing_ = false;
     absorbed_.swap(arrivals_);
   }
   for (Arrival& arrival : absorbed_) {
-    if (arrival.request)
-      receive(std::move(arrival.request));
-    else
+    if (arrival.call)
       std::exchange(arrival.call, nullptr)();  // what it holds is let go
+    else
+      receive(std::move(arrival.one));
   }
-  inbox_->take(tokens_);
-  for (const std::uint64_t token : tokens_) unpark(token);
+  for (const std::uint64_t token : tokens_) unpark(*std::bit_cast<IoRequest*>(token));
   return !absorbed_.empty() || !tokens_.empty();
 }
 
-void IoQueue::Driver::receive(std::unique_ptr<IoRequest> request) {
-  request->open = request->after.notify(inbox_, request->id);
-  if (request->open == 0) return ready(std::move(request));
-  parked_.emplace(request->id, std::move(request));
+void IoQueue::Driver::receive(IoRequests one) {
+  if (one.front().open == 0) return ready(std::move(one));
+  parked_.splice(parked_.end(), one);
 }
 
-void IoQueue::Driver::unpark(std::uint64_t id) {
-  const auto at = parked_.find(id);
-  if (at == parked_.end() || --at->second->open > 0) return;
-  std::unique_ptr<IoRequest> request = std::move(at->second);
-  parked_.erase(at);
-  ready(std::move(request));
+void IoQueue::Driver::unpark(IoRequest& request) {
+  if (--request.open > 0) return;
+  IoRequests one;
+  one.splice(one.end(), parked_, request.self);
+  ready(std::move(one));
 }
 
-void IoQueue::Driver::ready(std::unique_ptr<IoRequest> request) {
-  if (Status how = request->after.status(); !how.ok()) {
-    request->failure = std::move(how);
-    request->redone = true;  // it was never to be done at all
+void IoQueue::Driver::ready(IoRequests one) {
+  IoRequest& request = one.front();
+  if (Status how = request.after.status(); !how.ok()) {
+    request.failure = std::move(how);
+    request.redone = true;  // it was never to be done at all
   }
-  request->after = {};
-  schedule_.add(std::move(request));
+  request.after = {};
+  schedule_.add(std::move(one));
 }
 
 // One that is parked keeps its place: what it follows may still use its memory.
 void IoQueue::Driver::drop(std::optional<Owner> owner, const Status& why) {
   schedule_.drop(owner, why);
-  for (const auto& [id, request] : parked_)
-    if (!owner || request->tag.owner == *owner) request->failure = why;
+  for (IoRequest& request : parked_)
+    if (!owner || request.tag.owner == *owner) request.failure = why;
 }
 
 bool IoQueue::Driver::send() {
   bool sent = false;
-  while (const Transfer* transfer = schedule_.next(now())) {
+  const Nanoseconds time = now();
+  while (const Transfer* transfer = schedule_.next(time)) {
     if (!engine_->submit(*transfer)) break;
     schedule_.sent();
     sent = true;
@@ -211,12 +227,12 @@ bool IoQueue::Driver::send() {
 // Up to the first whose bytes are looked at.
 void IoQueue::Driver::finish_some() {
   for (bool looked = false; !looked && schedule_.any_ended();) {
-    std::unique_ptr<IoRequest> request = schedule_.take_ended();
-    looked = looks_at(*request);
-    if (accepted(*request))
-      end(std::move(request));
+    IoRequests one = schedule_.take_ended();
+    looked = looks_at(one.front());
+    if (accepted(one.front()))
+      end(std::move(one));
     else
-      schedule_.add(std::move(request));
+      schedule_.add(std::move(one));
   }
 }
 
@@ -240,21 +256,30 @@ bool IoQueue::Driver::accepted(IoRequest& request) {
   return true;
 }
 
-void IoQueue::Driver::end(std::unique_ptr<IoRequest> request) {
+void IoQueue::Driver::end(IoRequests one) {
+  IoRequest& request = one.front();
   {
     const std::lock_guard lock(mutex_);
     ++usage_.operations;
-    usage_.failed += request->failure.ok() ? 0 : 1;
-    const bool read = request->direction == Direction::read;
-    (read ? usage_.read_bytes : usage_.written_bytes) += request->moved;
+    usage_.failed += request.failure.ok() ? 0 : 1;
+    const bool read = request.direction == Direction::read;
+    (read ? usage_.read_bytes : usage_.written_bytes) += request.moved;
   }
-  if (options_.trace && request->started_at)
+  if (options_.trace && request.started_at)
     options_.trace->add(
-        {*name_, name_in_trace(*request), *request->started_at, now(), request->moved});
-  const EventSource source = request->source;
-  Status how = std::move(request->failure);
-  request.reset();  // what it holds is let go before the event fires
+        {*name_, name_in_trace(request), *request.started_at, now(), request.moved});
+  const EventSource source = std::move(request.source);
+  Status how = std::move(request.failure);
+  one.clear();  // what it holds is let go before the event fires
   source.complete(std::move(how));
+}
+
+void IoQueue::Driver::end_all(IoRequests requests) {
+  while (!requests.empty()) {
+    IoRequests one;
+    one.splice(one.end(), requests, requests.begin());
+    end(std::move(one));
+  }
 }
 
 // Before any event of this pass fires, so that whoever waited for it finds it told, and no file is
@@ -268,20 +293,16 @@ void IoQueue::Driver::publish() {
   snapshot_.requests = schedule_.requests();
   snapshot_.chunks = schedule_.chunks_in_flight();
   snapshot_.bytes = schedule_.bytes_in_flight();
-  const IoRequest* const oldest = schedule_.oldest();
-  snapshot_.oldest = oldest == nullptr ? std::nullopt : std::optional<IoWork>(*oldest);
-  snapshot_.oldest_since = oldest == nullptr ? time : oldest->queued_at;
-  describe_front(snapshot_);
+  tell(schedule_.oldest(), snapshot_.oldest);
+  tell(parked_.empty() ? nullptr : &parked_.front(), snapshot_.front);
   busy_ = snapshot_.chunks > 0;
-  stalled_for_ = busy_ ? std::string() : snapshot_.front_after.waits_for();
+  stalled_for_ = busy_ ? std::string() : snapshot_.front.after.waits_for();
 }
 
-void IoQueue::Driver::describe_front(Snapshot& snapshot) const {
-  const std::uint64_t id = parked_.empty() ? 0 : parked_.begin()->first;
-  if (id == snapshot.front_id) return;
-  snapshot.front_id = id;
-  snapshot.front = id == 0 ? std::nullopt : std::optional<IoWork>(*parked_.begin()->second);
-  snapshot.front_after = id == 0 ? Event() : parked_.begin()->second->after;
+void IoQueue::Driver::tell(const IoRequest* request, Told& told) {
+  const std::uint64_t id = request == nullptr ? 0 : request->id;
+  if (id == told.id) return;
+  told = id == 0 ? Told{} : Told{id, *request, request->queued_at, request->after};
 }
 
 void IoQueue::Driver::account(Usage& usage, Nanoseconds until) const {
@@ -307,13 +328,13 @@ std::string IoQueue::Driver::describe() const {
       "flight",
       *name_, seen.engine, arrivals_.size(), seen.parked, seen.requests, seen.chunks,
       format_bytes(seen.bytes));
-  if (seen.oldest)
+  if (seen.oldest.id != 0)
     text += fmt::format("; the oldest, queued {:.3f} s ago: {}",
-                        std::chrono::duration<double>(now() - seen.oldest_since).count(),
-                        seen.oldest->describe());
-  if (seen.front)
-    text += fmt::format("; parked first: {}, waits for {}", seen.front->describe(),
-                        seen.front_after.waits_for());
+                        std::chrono::duration<double>(now() - seen.oldest.queued_at).count(),
+                        seen.oldest.work.describe());
+  if (seen.front.id != 0)
+    text += fmt::format("; parked first: {}, waits for {}", seen.front.work.describe(),
+                        seen.front.after.waits_for());
   return text;
 }
 
@@ -335,26 +356,23 @@ void IoQueue::Driver::close() {
   const Nanoseconds deadline = deadline_after(now(), options_.drain);
   const Status why(Code::cancelled, fmt::format("queue {} is closing", *name_));
   absorb();
-  auto parked = std::exchange(parked_, {});
+  inbox_->close();  // what has a token there ends now
+  IoRequests parked = std::exchange(parked_, {});
   publish();
-  for (auto& [id, request] : parked) {
-    request->failure = why;
-    end(std::move(request));
-  }
+  for (IoRequest& request : parked) request.failure = why;
+  end_all(std::move(parked));
   drain(deadline, why);
   const bool stopped = engine_->stop(std::max(Nanoseconds(0), deadline - now()));
-  auto left = schedule_.abandon();
+  IoRequests left = schedule_.abandon();
   publish();
-  for (auto& [id, request] : left) {
-    if (stopped) {
-      request->failure = Status(Code::io, request->describe() + ": never completed");
-      end(std::move(request));
-    } else {
-      quarantine(std::shared_ptr<const IoRequest>(std::move(request)));
-    }
-  }
   abandoned_ = !stopped;
-  if (abandoned_) quarantine(engine_);
+  if (abandoned_) {
+    quarantine(std::make_shared<const IoRequests>(std::move(left)));
+    return quarantine(engine_);
+  }
+  for (IoRequest& request : left)
+    request.failure = Status(Code::io, request.describe() + ": never completed");
+  end_all(std::move(left));
 }
 
 // Until nothing is in flight, or the deadline.

@@ -1,10 +1,10 @@
 // The driver of an IoQueue: the one thread (or the one that pumps) that calls the engine.
 //
 // Requests and calls arrive under a mutex, from any thread, and wake it by an eventfd, as do the
-// completions of what parked requests follow. All the rest is touched by the driver alone.
+// completions of what requests follow; a request that is only to be parked wakes nobody. All the
+// rest is touched by the driver alone.
 #pragma once
 
-#include <map>
 #include <mutex>
 #include <thread>
 
@@ -18,10 +18,10 @@ class IoQueue::Driver {
   ~Driver();
   Status start();
 
-  Event queue(std::unique_ptr<IoRequest> request);
+  Event queue(IoRequests one);
   Event queue_call(std::function<Status(IoEngine&)> call);
   void cancel(Owner owner);
-  std::unique_ptr<IoRequest> new_request() const { return std::make_unique<IoRequest>(name_); }
+  IoRequests new_request() const { return headrace::new_request(name_); }
   const std::shared_ptr<IoEngine>& engine() const noexcept { return engine_; }
   const std::string& name() const noexcept { return *name_; }
   Usage usage() const;
@@ -34,18 +34,22 @@ class IoQueue::Driver {
  private:
   // One of the two: a request, or what the driver is to do between two requests.
   struct Arrival {
-    std::unique_ptr<IoRequest> request;
+    IoRequests one;  // or none
     std::function<void()> call;
+  };
+  // What is told of a request; copied when it is another one than before.
+  struct Told {
+    std::uint64_t id = 0;  // 0: there is none
+    IoWork work;
+    Nanoseconds queued_at{0};
+    Event after;
   };
   // What describe() tells; copied out of what only the driver may touch.
   struct Snapshot {
     std::string engine;
     std::size_t parked = 0, requests = 0, chunks = 0, bytes = 0;
-    std::optional<IoWork> oldest;
-    Nanoseconds oldest_since{0};
-    std::uint64_t front_id = 0;  // of the first one parked; 0: none
-    std::optional<IoWork> front;
-    Event front_after;
+    Told oldest;
+    Told front;  // the first one parked
   };
 
   Nanoseconds now() const { return options_.clock ? options_.clock->now() : Clock().now(); }
@@ -53,20 +57,22 @@ class IoQueue::Driver {
   void run();
   void wake();
   void arrive(Arrival arrival);
+  bool must_wait(IoRequest& request);
   bool pass(Nanoseconds at_most);
   bool may_sleep();
   bool absorb();
-  void receive(std::unique_ptr<IoRequest> request);
-  void unpark(std::uint64_t id);
-  void ready(std::unique_ptr<IoRequest> request);
+  void receive(IoRequests one);
+  void unpark(IoRequest& request);
+  void ready(IoRequests one);
   void drop(std::optional<Owner> owner, const Status& why);
   bool send();
   void finish_some();
   bool looks_at(const IoRequest& request) const;
   bool accepted(IoRequest& request);
-  void end(std::unique_ptr<IoRequest> request);
+  void end(IoRequests one);
+  void end_all(IoRequests requests);
   void publish();
-  void describe_front(Snapshot& snapshot) const;
+  static void tell(const IoRequest* request, Told& told);
   void account(Usage& usage, Nanoseconds until) const;
   void close();
   void drain(Nanoseconds deadline, const Status& why);
@@ -79,7 +85,8 @@ class IoQueue::Driver {
   std::shared_ptr<IoEngine> engine_;  // files keep it, too
   mutable std::mutex mutex_;
   std::vector<Arrival> arrivals_;  // guarded by mutex_
-  bool asleep_ = false;            // guarded by mutex_; the next arrival wakes
+  bool pressing_ = false;          // guarded by mutex_; there is something to do for one of them
+  bool asleep_ = false;            // guarded by mutex_; what is pressing wakes
   std::uint64_t next_id_ = 1;      // guarded by mutex_
   bool closing_ = false;           // guarded by mutex_
   Usage usage_;                    // guarded by mutex_
@@ -89,7 +96,7 @@ class IoQueue::Driver {
   std::string stalled_for_;        // guarded by mutex_; since accounted_to_; "": not stalled
   // touched only by the driver
   IoSchedule schedule_;
-  std::map<std::uint64_t, std::unique_ptr<IoRequest>> parked_;  // what they follow is open
+  IoRequests parked_;  // what they follow is open
   std::vector<Completion> completions_;
   std::vector<Arrival> absorbed_;
   std::vector<std::uint64_t> tokens_;

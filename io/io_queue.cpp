@@ -61,16 +61,17 @@ Result<File> IoQueue::open_file(const FileSpec& spec) {
 Event IoQueue::queue(Direction direction, const File& file, std::uint64_t offset, Bytes memory,
                      Event after, IoTag tag) {
   if (!file) return refused(Status(Code::invalid, name() + ": no file"), after);
-  std::unique_ptr<IoRequest> request = driver_->new_request();
-  request->direction = direction;
-  request->file = file;
-  request->offset = offset;
-  request->data = memory.data();
-  request->size = memory.size();
-  request->tag = std::move(tag);
-  if (Status why = check_arguments(*request); !why.ok()) return refused(std::move(why), after);
-  request->after = std::move(after);
-  return driver_->queue(std::move(request));
+  IoRequests one = driver_->new_request();
+  IoRequest& request = one.front();
+  request.direction = direction;
+  request.file = file;
+  request.offset = offset;
+  request.data = memory.data();
+  request.size = memory.size();
+  request.tag = std::move(tag);
+  if (Status why = check_arguments(request); !why.ok()) return refused(std::move(why), after);
+  request.after = std::move(after);
+  return driver_->queue(std::move(one));
 }
 
 Event IoQueue::read(const File& file, std::uint64_t offset, Bytes to, Event after, IoTag tag) {

@@ -39,14 +39,21 @@ std::string IoWork::describe() const {
                      size);
 }
 
+IoRequests new_request(std::shared_ptr<const std::string> queue) {
+  IoRequests one;
+  one.emplace_back(std::move(queue));
+  one.front().self = one.begin();
+  return one;
+}
+
 IoSchedule::IoSchedule(const IoQueueOptions& limits)
     : chunk_bytes_(std::clamp<std::size_t>(limits.chunk_bytes, 1, kGiB)),
       most_bytes_(limits.in_flight_bytes),
       most_chunks_(limits.in_flight_chunks) {}
 
-void IoSchedule::add(std::unique_ptr<IoRequest> request) {
-  IoRequest& added = *request;
-  requests_.emplace(added.id, std::move(request));
+void IoSchedule::add(IoRequests one) {
+  IoRequest& added = one.front();
+  requests_.splice(requests_.end(), one);
   added.cut = 0;
   added.all_cut = added.size == 0 && added.direction != Direction::sync;
   if (!added.all_cut && added.failure.ok())
@@ -55,7 +62,7 @@ void IoSchedule::add(std::unique_ptr<IoRequest> request) {
 }
 
 const Transfer* IoSchedule::next(Nanoseconds now) {
-  if (to_send_.empty()) cut_next(now);
+  if (to_send_.empty()) cut_all(now);
   return to_send_.empty() ? nullptr : &chunks_[to_send_.front()].transfer;
 }
 
@@ -75,20 +82,30 @@ std::size_t IoSchedule::chunk_size(const IoRequest& request) const {
   return std::min(round_up(even, alignment_of(request.file)), request.size - request.cut);
 }
 
+// By turns, and then those of each class together: a kernel makes one request for a drive of
+// neighbours that come one after the other.
+void IoSchedule::cut_all(Nanoseconds now) {
+  while (cut_next(now)) {
+  }
+  std::ranges::stable_sort(
+      to_send_, {}, [this](std::uint64_t slot) { return chunks_[slot].request->io_class(); });
+}
+
 // A chunk that does not fit is waited for: a smaller one of another class must not overtake it.
-void IoSchedule::cut_next(Nanoseconds now) {
+bool IoSchedule::cut_next(Nanoseconds now) {
   for (std::size_t step = 0; step < kIoClasses; ++step) {
     const std::size_t mine = (turn_ + step) % kIoClasses;
     if (classes_[mine].empty()) continue;
     IoRequest& request = *classes_[mine].front();
     const std::size_t bytes = chunk_size(request);
-    if (!fits(bytes)) return;
+    if (!fits(bytes)) return false;
     if (!request.started_at) request.started_at = now;
     cut(request, bytes);
     if (request.all_cut) classes_[mine].pop_front();
     turn_ = (mine + 1) % kIoClasses;
-    return;
+    return true;
   }
+  return false;
 }
 
 void IoSchedule::cut(IoRequest& request, std::size_t bytes) {
@@ -203,14 +220,12 @@ void IoSchedule::release(std::uint64_t slot) {
 
 void IoSchedule::end_if_over(IoRequest& request) {
   if (request.in_flight > 0 || (request.failure.ok() && !request.all_cut)) return;
-  const auto at = requests_.find(request.id);
-  ended_.push_back(std::move(at->second));
-  requests_.erase(at);
+  ended_.splice(ended_.end(), requests_, request.self);
 }
 
 void IoSchedule::drop(std::optional<Owner> owner, const Status& why) {
   for (auto at = requests_.begin(); at != requests_.end();) {
-    IoRequest& request = *(at++)->second;  // it may end, and go
+    IoRequest& request = *at++;  // it may end, and go
     if ((owner && request.tag.owner != *owner) || request.all_cut || !request.failure.ok())
       continue;
     request.failure = why;
@@ -219,22 +234,19 @@ void IoSchedule::drop(std::optional<Owner> owner, const Status& why) {
   }
 }
 
-std::unique_ptr<IoRequest> IoSchedule::take_ended() {
-  if (ended_.empty()) return nullptr;
-  std::unique_ptr<IoRequest> first = std::move(ended_.front());
-  ended_.pop_front();
+IoRequests IoSchedule::take_ended() {
+  IoRequests first;
+  first.splice(first.end(), ended_, ended_.begin());
   return first;
 }
 
-std::map<std::uint64_t, std::unique_ptr<IoRequest>> IoSchedule::abandon() {
-  return std::exchange(requests_, {});
-}
+IoRequests IoSchedule::abandon() { return std::exchange(requests_, {}); }
 
 const IoRequest* IoSchedule::oldest() const {
   const auto in_flight = std::ranges::find_if(
-      requests_, [](const auto& entry) { return entry.second->in_flight > 0; });
-  if (in_flight != requests_.end()) return in_flight->second.get();
-  return requests_.empty() ? nullptr : requests_.begin()->second.get();
+      requests_, [](const IoRequest& request) { return request.in_flight > 0; });
+  if (in_flight != requests_.end()) return &*in_flight;
+  return requests_.empty() ? nullptr : &requests_.front();
 }
 
 }  // namespace headrace

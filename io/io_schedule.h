@@ -7,7 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,15 +29,23 @@ struct IoWork {
   std::size_t size = 0;
 };
 
+struct IoRequest;
+
+// A request goes from list to list: it is allocated once, and keeps its address.
+using IoRequests = std::list<IoRequest>;
+
 struct IoRequest : IoWork {
   explicit IoRequest(std::shared_ptr<const std::string> queue) : source(std::move(queue)) {}
+  IoRequest(const IoRequest&) = delete;
+  IoRequest& operator=(const IoRequest&) = delete;
 
   IoClass io_class() const noexcept {
     return direction == Direction::read ? tag.io_class : IoClass::write;
   }
 
   // Constant once queued, as the work.
-  std::uint64_t id = 0;  // of its queue, in the order of the calls
+  IoRequests::iterator self;  // in whichever list has it
+  std::uint64_t id = 0;       // of its queue, in the order of the calls
   std::byte* data = nullptr;
   IoTag tag;
   EventSource source;
@@ -60,12 +68,15 @@ struct IoRequest : IoWork {
   std::uint64_t failed_at = ~std::uint64_t{0};  // which is this
 };
 
+// One, in a list of its own.
+IoRequests new_request(std::shared_ptr<const std::string> queue);
+
 class IoSchedule {
  public:
   explicit IoSchedule(const IoQueueOptions& limits);
 
   // Ready: what it follows is over. One with a failure, or nothing to move, ends at once.
-  void add(std::unique_ptr<IoRequest> request);
+  void add(IoRequests one);
   // What to submit now, or null: nothing, or the limits are reached. Stays until sent().
   const Transfer* next(Nanoseconds now);
   void sent();
@@ -75,11 +86,11 @@ class IoSchedule {
   // of it fails in flight.
   void drop(std::optional<Owner> owner, const Status& why);
   // Of the requests of which nothing is in flight any more, well or failed, the one that ended
-  // first; null: none.
-  std::unique_ptr<IoRequest> take_ended();
+  // first, alone. Only if any has.
+  IoRequests take_ended();
   bool any_ended() const noexcept { return !ended_.empty(); }
   // All that is left, with what the engine never gave back.
-  std::map<std::uint64_t, std::unique_ptr<IoRequest>> abandon();
+  IoRequests abandon();
 
   std::size_t requests() const noexcept { return requests_.size() + ended_.size(); }
   std::size_t chunks_in_flight() const noexcept { return chunks_in_flight_; }
@@ -95,7 +106,8 @@ class IoSchedule {
   };
   bool fits(std::size_t bytes) const;
   std::size_t chunk_size(const IoRequest& request) const;
-  void cut_next(Nanoseconds now);
+  void cut_all(Nanoseconds now);
+  bool cut_next(Nanoseconds now);
   void cut(IoRequest& request, std::size_t bytes);
   void refuse(std::uint64_t slot, int error);
   void shorten(std::uint64_t slot, std::size_t moved);
@@ -107,15 +119,15 @@ class IoSchedule {
   const std::size_t chunk_bytes_;
   const std::size_t most_bytes_;
   const std::size_t most_chunks_;
-  std::map<std::uint64_t, std::unique_ptr<IoRequest>> requests_;  // ready or in flight, by id
-  std::array<std::deque<IoRequest*>, kIoClasses> classes_;        // with something left to cut
+  IoRequests requests_;  // ready or in flight, in the order of becoming ready
+  std::array<std::deque<IoRequest*>, kIoClasses> classes_;  // with something left to cut
   std::size_t turn_ = 0;
   std::vector<Chunk> chunks_;  // a transfer's token is its place
   std::vector<std::uint64_t> free_;
   std::deque<std::uint64_t> to_send_;  // cut, or to be sent again
   std::size_t chunks_in_flight_ = 0;   // with those to be sent
   std::size_t bytes_in_flight_ = 0;
-  std::deque<std::unique_ptr<IoRequest>> ended_;
+  IoRequests ended_;
 };
 
 }  // namespace headrace

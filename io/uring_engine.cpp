@@ -216,7 +216,6 @@ bool UringEngine::stop(Nanoseconds at_most) {
 }
 
 bool UringEngine::submit(const Transfer& transfer) {
-  close_files();
   if (free_.empty() || io_uring_sq_space_left(&ring_) < 2) return false;  // one for watch_wake
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
   Slot& slot = slots_[free_.back()];

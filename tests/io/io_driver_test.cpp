@@ -165,6 +165,33 @@ class SilentEngine : public ScriptedEngine {
   int wake_fd_ = -1;
 };
 
+TEST(SilentQueue, WhatMustWaitWakesNobodyOnceTheQueuesTimeIsToldOfSomething) {
+  constexpr std::size_t kMore = 10;
+  auto engine = std::make_unique<SilentEngine>();
+  const std::shared_ptr<Inbox> sent = engine->sent;
+  IoQueueOptions options;
+  options.drain = milliseconds(1);  // nothing ends
+  const auto queue = IoQueue::open(std::move(engine), options).value();
+  const AlignedBuffer buffer(4096);
+  const Gate gate;
+  const File file({.handle = 1, .size = 4096}, [](const OpenFile&) {});
+  (void)queue->read(file, 0, buffer.bytes(), gate.event());
+  const Nanoseconds deadline = Clock().now() + seconds(60);
+  while (queue->describe().find(" 0 arriving, 1 parked") == std::string::npos) {
+    ASSERT_LT(Clock().now(), deadline) << queue->describe();
+    std::this_thread::yield();
+  }
+  for (std::size_t k = 0; k < kMore; ++k) (void)queue->read(file, 0, buffer.bytes(), gate.event());
+  EXPECT_NE(queue->describe().find(" 10 arriving, 1 parked"), std::string::npos)
+      << queue->describe();
+  gate.open();
+  std::size_t found = 0;
+  for (std::vector<std::uint64_t> tokens; found < 1 + kMore; found += tokens.size()) {
+    ASSERT_TRUE(sent->wait_until(deadline_after(Clock().now(), seconds(60)))) << found;
+    sent->take(tokens);
+  }
+}
+
 // A queue with a thread, over real files.
 class RealQueue : public testing::TestWithParam<const char*> {
  protected:

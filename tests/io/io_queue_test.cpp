@@ -122,6 +122,17 @@ TEST_F(IoQueueTest, ClassesTakeTurnsChunkByChunk) {
   EXPECT_TRUE(Event::all({stored, state, param}).done());
 }
 
+TEST_F(IoQueueTest, OfWhatIsSentAtOnceEachClassGoesTogether) {
+  options.in_flight_chunks = 4;
+  open();
+  const Event stored = write(3);
+  const Event loaded = read(3);
+  pump();
+  EXPECT_EQ(submitted(), "read 0, read 4096, write 0, write 4096");
+  run_out();
+  EXPECT_TRUE(Event::all({stored, loaded}).done());
+}
+
 TEST_F(IoQueueTest, RequestsOfOneClassAreServedInOrder) {
   const Event first = read(2);
   const Event second = queue->read(file, 8 * kBlock, memory(1));
