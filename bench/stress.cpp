@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include <array>
+#include <cerrno>
+#include <cstdlib>
 
 #include "bench/model.h"
 #include "bench/stress_pair.h"
@@ -172,7 +172,7 @@ class Run {
     if (fault.kind == FaultKind::lost_write) fault.direction = Direction::write;
     if (pair_->reusable() && fault.direction == Direction::write) fault.kind = FaultKind::error;
     fault.first = pair_->script().seen(fault.direction) + random_() % 20;
-    constexpr std::array kErrors = {4, 5, 11};  // EINTR, EIO, EAGAIN
+    constexpr std::array kErrors = {EINTR, EIO, EAGAIN, ECANCELED};
     fault.errno_value = kErrors[random_() % kErrors.size()];
     fault.amount = fault.kind == FaultKind::bit_flip ? random_() % 30'000 : 4096 * (random_() % 4);
     fault.time = std::chrono::milliseconds(random_() % 20);

@@ -18,7 +18,7 @@ const char* name_of(FaultKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-bool is_refusal(int error) { return error == EINTR || error == EAGAIN; }
+bool is_refusal(int error) { return error == EINTR || error == EAGAIN || error == ECANCELED; }
 
 class Drive : public IoEngine {
  public:

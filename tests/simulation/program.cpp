@@ -146,7 +146,7 @@ class Author {
     if (random_.one_in(12) && fault.kind == FaultKind::error) fault.direction = Direction::sync;
     fault.first = random_.below(random_.any_of({1U, 2U, 6U}));
     fault.times = random_.any_of({1U, 1U, 1U, 2U, 5U});
-    fault.errno_value = random_.any_of({EINTR, EAGAIN, EIO, EIO, EIO, ENOSPC});
+    fault.errno_value = random_.any_of({EINTR, EAGAIN, ECANCELED, EIO, EIO, EIO, ENOSPC});
     fault.amount = fault.kind == FaultKind::bit_flip
                        ? random_.below(8 * 24 * kKiB)
                        : alignment() * random_.below(4) + (random_.one_in(9) ? 100 : 0);
