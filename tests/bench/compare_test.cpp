@@ -8,22 +8,11 @@
 #include <vector>
 
 #include "bench/report_file.h"
+#include "tests/bench/rows.h"
 #include "tests/support/temporary_folder.h"
 
 namespace headrace::bench {
 namespace {
-
-Machine some_machine() {
-  return {.cpu = "A CPU",
-          .cores = 2,
-          .memory_bytes = 25'000'000'000,
-          .kernel = "6.1.0",
-          .disk = "/dev/nvme0n1",
-          .file_system = "ext4",
-          .date = "2026-01-02T03:04:05Z",
-          .version = "0.1.0",
-          .compiler = "gcc 12.2.0"};
-}
 
 // Rates whose bound is 10 in every round.
 Row rates(const std::string& name, const std::vector<double>& values) {
@@ -142,7 +131,7 @@ TEST_F(ReportFiles, NeitherSizeNorDepthOfAFileDoesHarm) {
   expect_message(refusal(std::string(kLargestReport, '[')), "nested too deeply");
   expect_message(refusal(std::string(20, '[') + std::string(20, ']')), "not an object");
   const std::string brackets(100, '[');  // in text they are no depth
-  EXPECT_EQ(refusal(with("A CPU", "A \\\"" + brackets)), "accepted");
+  EXPECT_EQ(refusal(with("CPU", "\\\"" + brackets)), "accepted");
 }
 
 TEST_F(ReportFiles, WhatCannotBeReadIsRefused) {

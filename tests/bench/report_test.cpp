@@ -4,20 +4,10 @@
 
 #include <vector>
 
+#include "tests/bench/rows.h"
+
 namespace headrace::bench {
 namespace {
-
-Machine some_machine() {
-  return {.cpu = "A \"quoted\" CPU",
-          .cores = 2,
-          .memory_bytes = 25'000'000'000,
-          .kernel = "6.1.0",
-          .disk = "/dev/nvme0n1",
-          .file_system = "ext4",
-          .date = "2026-01-02T03:04:05Z",
-          .version = "0.1.0",
-          .compiler = "gcc 12.2.0"};
-}
 
 TEST(Quartiles, OfFiveSamplesAreTheOnesBetween) {
   const std::vector<double> samples{50, 10, 40, 20, 30};
