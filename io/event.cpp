@@ -129,7 +129,7 @@ EventSource::EventSource(std::shared_ptr<const std::string> queue)
 
 Event EventSource::event() const {
   Event event;
-  event.add({moment_, false});
+  event.few_.front() = {moment_, false};
   return event;
 }
 
@@ -143,48 +143,43 @@ Event Event::failed(Status why) {
 }
 
 std::size_t Event::size() const noexcept {
-  if (!more_.empty()) return few_.size() + more_.size();
+  if (more_) return few_.size() + more_->size();
   return static_cast<std::size_t>(
       std::ranges::count_if(few_, [](const Leaf& leaf) { return leaf.moment != nullptr; }));
 }
 
 const Event::Leaf& Event::leaf(std::size_t i) const noexcept {
-  return i < few_.size() ? few_[i] : more_[i - few_.size()];
-}
-
-void Event::add(const Leaf& leaf) {
-  const auto free = std::ranges::find(few_, nullptr, &Leaf::moment);
-  if (free == few_.end())
-    more_.push_back(leaf);
-  else
-    *free = leaf;
+  return i < few_.size() ? few_[i] : (*more_)[i - few_.size()];
 }
 
 // Operations that are over and have nothing to report are left out: a chain of steps stays short.
-void Event::add_all(const Event& event, bool over) {
-  const std::size_t size = event.size();
-  for (std::size_t i = 0; i < size; ++i) {
-    const Leaf& leaf = event.leaf(i);
-    if (leaf.moment->done() && (leaf.over || leaf.moment->status().ok())) continue;
-    add({leaf.moment, leaf.over || over});
-  }
-}
-
-Event Event::all(std::span<const Event> events) {
+Event Event::join(std::span<const Event> events, bool over) {
   Event joined;
-  for (const Event& event : events) joined.add_all(event, false);
+  std::size_t few = 0;
+  std::vector<Leaf> more;
+  for (const Event& event : events) {
+    const std::size_t size = event.size();
+    for (std::size_t i = 0; i < size; ++i) {
+      const Leaf& leaf = event.leaf(i);
+      if (leaf.moment->done() && (leaf.over || leaf.moment->status().ok())) continue;
+      const Leaf kept{leaf.moment, leaf.over || over};
+      if (few < joined.few_.size())
+        joined.few_[few++] = kept;
+      else
+        more.push_back(kept);
+    }
+  }
+  if (!more.empty()) joined.more_ = std::make_shared<const std::vector<Leaf>>(std::move(more));
   return joined;
 }
+
+Event Event::all(std::span<const Event> events) { return join(events, false); }
 
 Event Event::all(std::initializer_list<Event> events) {
   return all(std::span(events.begin(), events.size()));
 }
 
-Event Event::over() const {
-  Event event;
-  event.add_all(*this, true);
-  return event;
-}
+Event Event::over() const { return join({this, 1}, true); }
 
 bool Event::done() const noexcept {
   const std::size_t count = size();

@@ -79,14 +79,14 @@ class [[nodiscard]] Event {
     std::shared_ptr<Moment> moment;
     bool over = false;
   };
+  static Event join(std::span<const Event> events, bool over);
   std::size_t size() const noexcept;
   const Leaf& leaf(std::size_t i) const noexcept;
-  void add(const Leaf& leaf);
-  void add_all(const Event& event, bool over);
 
-  // The first ones lie here, as most events have no more and none of them is to cost an allocation.
-  std::array<Leaf, 2> few_;  // in order; one without a moment is not there
-  std::vector<Leaf> more_;
+  // The first ones lie here, as most events have no more and none of them is to cost an allocation;
+  // the others are shared by all copies, as what follows many is often many itself.
+  std::array<Leaf, 2> few_;                        // in order; one without a moment is not there
+  std::shared_ptr<const std::vector<Leaf>> more_;  // null: none
 };
 
 }  // namespace headrace
