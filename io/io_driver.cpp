@@ -99,11 +99,12 @@ void IoQueue::Driver::arrive(Arrival arrival) {
   bool asleep = false;
   {
     const std::lock_guard lock(mutex_);
-    const bool waits = !arrival.one.empty() && must_wait(arrival.one.front());
     arrivals_.push_back(std::move(arrival));
-    // One that must wait is not worth a wake, if the queue's time is told of something already: it
-    // is seen to with the first thing that it follows.
-    if (!waits || (!busy_ && stalled_for_.empty())) {
+    IoRequests& one = arrivals_.back().one;
+    const bool waits = !one.empty() && must_wait(one.front());
+    // One that must wait is seen to with the first thing that it follows: no wake is worth it, if
+    // one that is parked is told of already.
+    if (!waits || snapshot_.parked_front.id == 0) {
       pressing_ = true;
       asleep = std::exchange(asleep_, false);
     }
@@ -111,8 +112,9 @@ void IoQueue::Driver::arrive(Arrival arrival) {
   if (asleep) wake();
 }
 
-// Under the mutex: whoever takes a token of it finds it among the arrivals.
-bool IoQueue::Driver::must_wait(IoRequest& request) {
+// Under the mutex: whoever takes a token of it finds it among the arrivals. A token is its address,
+// so that an exception half way would be one too late.
+bool IoQueue::Driver::must_wait(IoRequest& request) noexcept {
   request.id = next_id_++;
   request.open = request.after.notify(inbox_, std::bit_cast<std::uintptr_t>(&request));
   return request.open > 0;
@@ -293,10 +295,11 @@ void IoQueue::Driver::publish() {
   snapshot_.requests = schedule_.requests();
   snapshot_.chunks = schedule_.chunks_in_flight();
   snapshot_.bytes = schedule_.bytes_in_flight();
-  tell(schedule_.oldest(), snapshot_.oldest);
-  tell(parked_.empty() ? nullptr : &parked_.front(), snapshot_.front);
+  tell(schedule_.front(), snapshot_.front);
+  tell(parked_.empty() ? nullptr : &parked_.front(), snapshot_.parked_front);
+  pressing_ |= parked_.empty() && !arrivals_.empty();
   busy_ = snapshot_.chunks > 0;
-  stalled_for_ = busy_ ? std::string() : snapshot_.front.after.waits_for();
+  stalled_for_ = busy_ ? std::string() : snapshot_.parked_front.after.waits_for();
 }
 
 void IoQueue::Driver::tell(const IoRequest* request, Told& told) {
@@ -328,13 +331,13 @@ std::string IoQueue::Driver::describe() const {
       "flight",
       *name_, seen.engine, arrivals_.size(), seen.parked, seen.requests, seen.chunks,
       format_bytes(seen.bytes));
-  if (seen.oldest.id != 0)
-    text += fmt::format("; the oldest, queued {:.3f} s ago: {}",
-                        std::chrono::duration<double>(now() - seen.oldest.queued_at).count(),
-                        seen.oldest.work.describe());
   if (seen.front.id != 0)
-    text += fmt::format("; parked first: {}, waits for {}", seen.front.work.describe(),
-                        seen.front.after.waits_for());
+    text += fmt::format("; in front, queued {:.3f} s ago: {}",
+                        std::chrono::duration<double>(now() - seen.front.queued_at).count(),
+                        seen.front.work.describe());
+  if (seen.parked_front.id != 0)
+    text += fmt::format("; parked first: {}, waits for {}", seen.parked_front.work.describe(),
+                        seen.parked_front.after.waits_for());
   return text;
 }
 

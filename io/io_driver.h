@@ -48,8 +48,8 @@ class IoQueue::Driver {
   struct Snapshot {
     std::string engine;
     std::size_t parked = 0, requests = 0, chunks = 0, bytes = 0;
-    Told oldest;
-    Told front;  // the first one parked
+    Told front;  // of what is in flight or ready
+    Told parked_front;
   };
 
   Nanoseconds now() const { return options_.clock ? options_.clock->now() : Clock().now(); }
@@ -57,7 +57,7 @@ class IoQueue::Driver {
   void run();
   void wake();
   void arrive(Arrival arrival);
-  bool must_wait(IoRequest& request);
+  bool must_wait(IoRequest& request) noexcept;
   bool pass(Nanoseconds at_most);
   bool may_sleep();
   bool absorb();

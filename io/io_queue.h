@@ -80,7 +80,7 @@ class IoQueue {
   IoEngine& folders() noexcept;  // for its folder calls
   const std::string& name() const noexcept;
   Usage usage() const;
-  std::string describe() const;  // engine, requests parked, ready and in flight, the oldest one
+  std::string describe() const;  // engine, requests parked, ready and in flight, the first ones
 
   // Manual queues only. pump() does all that can be done now; false: nothing could.
   bool can_pump() const;

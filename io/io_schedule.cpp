@@ -82,13 +82,9 @@ std::size_t IoSchedule::chunk_size(const IoRequest& request) const {
   return std::min(round_up(even, alignment_of(request.file)), request.size - request.cut);
 }
 
-// By turns, and then those of each class together: a kernel makes one request for a drive of
-// neighbours that come one after the other.
 void IoSchedule::cut_all(Nanoseconds now) {
   while (cut_next(now)) {
   }
-  std::ranges::stable_sort(
-      to_send_, {}, [this](std::uint64_t slot) { return chunks_[slot].request->io_class(); });
 }
 
 // A chunk that does not fit is waited for: a smaller one of another class must not overtake it.
@@ -119,7 +115,10 @@ void IoSchedule::cut(IoRequest& request, std::size_t bytes) {
   chunks_[slot] = {&request,
                    {slot, request.direction, request.file.info().handle,
                     request.offset + request.cut, data, bytes}};
-  to_send_.push_back(slot);
+  // By turns they are cut, and each class goes together: of neighbours that come one after the
+  // other a kernel makes one request for the drive.
+  const auto class_of = [this](std::uint64_t at) { return chunks_[at].request->io_class(); };
+  to_send_.insert(std::ranges::upper_bound(to_send_, request.io_class(), {}, class_of), slot);
   request.cut += bytes;
   request.all_cut = request.cut == request.size;
   ++request.in_flight;
@@ -194,6 +193,11 @@ void IoSchedule::fail(std::uint64_t slot, Status why) {
   release(slot);
 }
 
+bool IoSchedule::to_be_sent(const IoRequest& request) const {
+  return std::ranges::any_of(to_send_,
+                             [&](std::uint64_t slot) { return chunks_[slot].request == &request; });
+}
+
 // Nothing more of it is sent. Does not end it.
 void IoSchedule::stop(IoRequest& request) {
   std::erase(classes_[static_cast<std::size_t>(request.io_class())], &request);
@@ -226,8 +230,8 @@ void IoSchedule::end_if_over(IoRequest& request) {
 void IoSchedule::drop(std::optional<Owner> owner, const Status& why) {
   for (auto at = requests_.begin(); at != requests_.end();) {
     IoRequest& request = *at++;  // it may end, and go
-    if ((owner && request.tag.owner != *owner) || request.all_cut || !request.failure.ok())
-      continue;
+    if ((owner && request.tag.owner != *owner) || !request.failure.ok()) continue;
+    if (request.all_cut && !to_be_sent(request)) continue;
     request.failure = why;
     stop(request);
     end_if_over(request);
@@ -242,7 +246,7 @@ IoRequests IoSchedule::take_ended() {
 
 IoRequests IoSchedule::abandon() { return std::exchange(requests_, {}); }
 
-const IoRequest* IoSchedule::oldest() const {
+const IoRequest* IoSchedule::front() const {
   const auto in_flight = std::ranges::find_if(
       requests_, [](const IoRequest& request) { return request.in_flight > 0; });
   if (in_flight != requests_.end()) return &*in_flight;

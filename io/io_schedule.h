@@ -95,7 +95,7 @@ class IoSchedule {
   std::size_t requests() const noexcept { return requests_.size() + ended_.size(); }
   std::size_t chunks_in_flight() const noexcept { return chunks_in_flight_; }
   std::size_t bytes_in_flight() const noexcept { return bytes_in_flight_; }
-  const IoRequest* oldest() const;  // in flight, if any is; null: none at all
+  const IoRequest* front() const;  // in flight, if any is; null: none at all
 
  private:
   struct Chunk {
@@ -112,6 +112,7 @@ class IoSchedule {
   void refuse(std::uint64_t slot, int error);
   void shorten(std::uint64_t slot, std::size_t moved);
   void fail(std::uint64_t slot, Status why);
+  bool to_be_sent(const IoRequest& request) const;
   void stop(IoRequest& request);
   void release(std::uint64_t slot);
   void end_if_over(IoRequest& request);

@@ -63,6 +63,24 @@ TEST_F(IoDriverTest, OfACancelledRequestThatHasStartedNothingMoreIsSent) {
   EXPECT_EQ(event.status().code(), Code::cancelled);
 }
 
+TEST_F(IoDriverTest, CancelReachesWhatAFullEngineHasNotTaken) {
+  engine->most_in_flight = 1;
+  const Event started = read(1, {}, tagged(IoClass::state_read, Owner{1}));
+  const Event waiting = read(1, {}, tagged(IoClass::state_read, Owner{1}));
+  const Event in_part = read(2, {}, tagged(IoClass::state_read, Owner{1}));
+  const Event kept = write(1);
+  pump();
+  queue->cancel(Owner{1});
+  pump();
+  EXPECT_EQ(waiting.status().code(), Code::cancelled);
+  EXPECT_EQ(in_part.status().code(), Code::cancelled);
+  EXPECT_FALSE(started.done());
+  run_out();
+  EXPECT_TRUE(started.status().ok());
+  EXPECT_TRUE(kept.status().ok());
+  EXPECT_EQ(submitted(), "read 0, write 0");
+}
+
 TEST_F(IoDriverTest, CancelReachesOnlyWhatWasQueuedBefore) {
   queue->cancel(Owner{1});
   const Event event = read(1, {}, tagged(IoClass::state_read, Owner{1}));
@@ -194,6 +212,29 @@ TEST(SilentQueue, WhatMustWaitWakesNobodyOnceTheQueuesTimeIsToldOfSomething) {
     ASSERT_TRUE(sent->wait_until(deadline)) << found;
     sent->take(tokens);
   }
+}
+
+TEST(SilentQueue, WhatMustWaitIsToldOfWhileSomethingElseNeverEnds) {
+  auto engine = std::make_unique<SilentEngine>();
+  const std::shared_ptr<Inbox> sleeps = engine->sleeps;
+  IoQueueOptions options;
+  options.drain = milliseconds(1);
+  const auto queue = IoQueue::open(std::move(engine), options).value();
+  const AlignedBuffer buffer(4096);
+  const Gate gate;
+  const File file({.handle = 1, .size = 4096}, [](const OpenFile&) {});
+  const Nanoseconds deadline = Clock().now() + seconds(30);
+  ASSERT_TRUE(sleeps->wait_until(deadline));
+  std::vector<std::uint64_t> tokens;
+  sleeps->take(tokens);
+  (void)queue->read(file, 0, buffer.bytes());
+  ASSERT_TRUE(sleeps->wait_until(deadline));  // it is in flight
+  (void)queue->read(file, 0, buffer.bytes(), gate.event());
+  while (queue->describe().find("parked first: read") == std::string::npos) {
+    ASSERT_LT(Clock().now(), deadline) << queue->describe();
+    std::this_thread::yield();
+  }
+  gate.open();
 }
 
 // A queue with a thread, over real files.
