@@ -185,27 +185,49 @@ class SilentEngine : public ScriptedEngine {
   int wake_fd_ = -1;
 };
 
-TEST(SilentQueue, WhatMustWaitWakesNobodyOnceTheQueuesTimeIsToldOfSomething) {
-  constexpr std::size_t kMore = 10;
-  auto engine = std::make_unique<SilentEngine>();
-  const std::shared_ptr<Inbox> sent = engine->sent;
-  const std::shared_ptr<Inbox> sleeps = engine->sleeps;
-  IoQueueOptions options;
-  options.drain = milliseconds(1);  // nothing ends
-  const auto queue = IoQueue::open(std::move(engine), options).value();
-  const AlignedBuffer buffer(4096);
-  const Gate gate;
-  const File file({.handle = 1, .size = 4096}, [](const OpenFile&) {});
-  const Nanoseconds deadline = Clock().now() + seconds(30);
-  ASSERT_TRUE(sleeps->wait_until(deadline));
-  (void)queue->read(file, 0, buffer.bytes(), gate.event());
-  while (queue->describe().find(" 0 arriving, 1 parked") == std::string::npos) {
-    ASSERT_LT(Clock().now(), deadline) << queue->describe();
-    std::this_thread::yield();
+// A queue with a thread that nothing ever ends in; it sleeps when a test begins.
+class SilentQueue : public testing::Test {
+ protected:
+  SilentQueue() {
+    auto engine = std::make_unique<SilentEngine>();
+    sent = engine->sent;
+    sleeps = engine->sleeps;
+    IoQueueOptions options;
+    options.drain = milliseconds(1);
+    queue = IoQueue::open(std::move(engine), options).value();
+    fall_asleep();
   }
-  for (std::size_t k = 0; k < kMore; ++k) (void)queue->read(file, 0, buffer.bytes(), gate.event());
-  EXPECT_NE(queue->describe().find(" 10 arriving, 1 parked"), std::string::npos)
-      << queue->describe();
+  void read(const Event& after = {}) { (void)queue->read(file, 0, buffer.bytes(), after); }
+  void fall_asleep() {
+    std::vector<std::uint64_t> tokens;
+    ASSERT_TRUE(sleeps->wait_until(deadline));
+    sleeps->take(tokens);
+  }
+  bool tells(std::string_view what) const {
+    return queue->describe().find(what) != std::string::npos;
+  }
+  void wait_until_it_tells(std::string_view what) const {
+    while (!tells(what)) {
+      ASSERT_LT(Clock().now(), deadline) << queue->describe();
+      std::this_thread::yield();
+    }
+  }
+
+  const Nanoseconds deadline = Clock().now() + seconds(30);
+  const AlignedBuffer buffer{4096};
+  const File file{{.handle = 1, .size = 4096}, [](const OpenFile&) {}};
+  const Gate gate;
+  std::shared_ptr<Inbox> sent;
+  std::shared_ptr<Inbox> sleeps;
+  std::unique_ptr<IoQueue> queue;
+};
+
+TEST_F(SilentQueue, IsNotWokenByWhatMustWaitOnceItTellsOfAnother) {
+  constexpr std::size_t kMore = 10;
+  read(gate.event());
+  wait_until_it_tells(" 0 arriving, 1 parked");
+  for (std::size_t k = 0; k < kMore; ++k) read(gate.event());
+  EXPECT_TRUE(tells(" 10 arriving, 1 parked")) << queue->describe();
   gate.open();
   std::size_t found = 0;
   for (std::vector<std::uint64_t> tokens; found < 1 + kMore; found += tokens.size()) {
@@ -214,26 +236,11 @@ TEST(SilentQueue, WhatMustWaitWakesNobodyOnceTheQueuesTimeIsToldOfSomething) {
   }
 }
 
-TEST(SilentQueue, WhatMustWaitIsToldOfWhileSomethingElseNeverEnds) {
-  auto engine = std::make_unique<SilentEngine>();
-  const std::shared_ptr<Inbox> sleeps = engine->sleeps;
-  IoQueueOptions options;
-  options.drain = milliseconds(1);
-  const auto queue = IoQueue::open(std::move(engine), options).value();
-  const AlignedBuffer buffer(4096);
-  const Gate gate;
-  const File file({.handle = 1, .size = 4096}, [](const OpenFile&) {});
-  const Nanoseconds deadline = Clock().now() + seconds(30);
-  ASSERT_TRUE(sleeps->wait_until(deadline));
-  std::vector<std::uint64_t> tokens;
-  sleeps->take(tokens);
-  (void)queue->read(file, 0, buffer.bytes());
-  ASSERT_TRUE(sleeps->wait_until(deadline));  // it is in flight
-  (void)queue->read(file, 0, buffer.bytes(), gate.event());
-  while (queue->describe().find("parked first: read") == std::string::npos) {
-    ASSERT_LT(Clock().now(), deadline) << queue->describe();
-    std::this_thread::yield();
-  }
+TEST_F(SilentQueue, TellsOfWhatMustWaitWhileSomethingElseNeverEnds) {
+  read();
+  fall_asleep();  // it is in flight
+  read(gate.event());
+  wait_until_it_tells("parked first: read");
   gate.open();
 }
 
