@@ -76,7 +76,6 @@ IoQueue::Driver::~Driver() {
   wake();
   if (thread_.joinable()) thread_.join();
   if (manual_ && running_) close();
-  inbox_->close();
   if (wake_fd_ >= 0 && !abandoned_) ::close(wake_fd_);
 }
 
@@ -193,9 +192,7 @@ void IoQueue::Driver::receive(IoRequests one) {
 
 void IoQueue::Driver::unpark(IoRequest& request) {
   if (--request.open > 0) return;
-  IoRequests one;
-  one.splice(one.end(), parked_, request.self);
-  ready(std::move(one));
+  ready(take(parked_, request.self));
 }
 
 void IoQueue::Driver::ready(IoRequests one) {
@@ -277,11 +274,7 @@ void IoQueue::Driver::end(IoRequests one) {
 }
 
 void IoQueue::Driver::end_all(IoRequests requests) {
-  while (!requests.empty()) {
-    IoRequests one;
-    one.splice(one.end(), requests, requests.begin());
-    end(std::move(one));
-  }
+  while (!requests.empty()) end(take(requests, requests.begin()));
 }
 
 // Before any event of this pass fires, so that whoever waited for it finds it told, and no file is
@@ -297,7 +290,7 @@ void IoQueue::Driver::publish() {
   snapshot_.bytes = schedule_.bytes_in_flight();
   tell(schedule_.front(), snapshot_.front);
   tell(parked_.empty() ? nullptr : &parked_.front(), snapshot_.parked_front);
-  pressing_ |= parked_.empty() && !arrivals_.empty();
+  pressing_ |= parked_.empty() && !arrivals_.empty();  // they counted on one that is told of
   busy_ = snapshot_.chunks > 0;
   stalled_for_ = busy_ ? std::string() : snapshot_.parked_front.after.waits_for();
 }

@@ -46,6 +46,12 @@ IoRequests new_request(std::shared_ptr<const std::string> queue) {
   return one;
 }
 
+IoRequests take(IoRequests& from, IoRequests::iterator at) {
+  IoRequests one;
+  one.splice(one.end(), from, at);
+  return one;
+}
+
 IoSchedule::IoSchedule(const IoQueueOptions& limits)
     : chunk_bytes_(std::clamp<std::size_t>(limits.chunk_bytes, 1, kGiB)),
       most_bytes_(limits.in_flight_bytes),
@@ -62,7 +68,10 @@ void IoSchedule::add(IoRequests one) {
 }
 
 const Transfer* IoSchedule::next(Nanoseconds now) {
-  if (to_send_.empty()) cut_all(now);
+  if (to_send_.empty()) {
+    while (cut_next(now)) {
+    }
+  }
   return to_send_.empty() ? nullptr : &chunks_[to_send_.front()].transfer;
 }
 
@@ -82,12 +91,8 @@ std::size_t IoSchedule::chunk_size(const IoRequest& request) const {
   return std::min(round_up(even, alignment_of(request.file)), request.size - request.cut);
 }
 
-void IoSchedule::cut_all(Nanoseconds now) {
-  while (cut_next(now)) {
-  }
-}
-
-// A chunk that does not fit is waited for: a smaller one of another class must not overtake it.
+// False: nothing is left to cut, or what comes next does not fit and is waited for: a smaller chunk
+// of another class must not overtake it.
 bool IoSchedule::cut_next(Nanoseconds now) {
   for (std::size_t step = 0; step < kIoClasses; ++step) {
     const std::size_t mine = (turn_ + step) % kIoClasses;
@@ -193,15 +198,10 @@ void IoSchedule::fail(std::uint64_t slot, Status why) {
   release(slot);
 }
 
-bool IoSchedule::to_be_sent(const IoRequest& request) const {
-  return std::ranges::any_of(to_send_,
-                             [&](std::uint64_t slot) { return chunks_[slot].request == &request; });
-}
-
-// Nothing more of it is sent. Does not end it.
-void IoSchedule::stop(IoRequest& request) {
-  std::erase(classes_[static_cast<std::size_t>(request.io_class())], &request);
-  std::erase_if(to_send_, [&](std::uint64_t slot) {
+// Nothing more of it is sent. Does not end it. False: all of it was sent already.
+bool IoSchedule::stop(IoRequest& request) {
+  const auto uncut = std::erase(classes_[static_cast<std::size_t>(request.io_class())], &request);
+  const auto unsent = std::erase_if(to_send_, [&](std::uint64_t slot) {
     if (chunks_[slot].request != &request) return false;
     bytes_in_flight_ -= chunks_[slot].transfer.size;
     --chunks_in_flight_;
@@ -210,6 +210,7 @@ void IoSchedule::stop(IoRequest& request) {
     free_.push_back(slot);
     return true;
   });
+  return uncut + unsent > 0;
 }
 
 void IoSchedule::release(std::uint64_t slot) {
@@ -231,18 +232,13 @@ void IoSchedule::drop(std::optional<Owner> owner, const Status& why) {
   for (auto at = requests_.begin(); at != requests_.end();) {
     IoRequest& request = *at++;  // it may end, and go
     if ((owner && request.tag.owner != *owner) || !request.failure.ok()) continue;
-    if (request.all_cut && !to_be_sent(request)) continue;
+    if (!stop(request)) continue;
     request.failure = why;
-    stop(request);
     end_if_over(request);
   }
 }
 
-IoRequests IoSchedule::take_ended() {
-  IoRequests first;
-  first.splice(first.end(), ended_, ended_.begin());
-  return first;
-}
+IoRequests IoSchedule::take_ended() { return take(ended_, ended_.begin()); }
 
 IoRequests IoSchedule::abandon() { return std::exchange(requests_, {}); }
 

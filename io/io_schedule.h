@@ -70,6 +70,8 @@ struct IoRequest : IoWork {
 
 // One, in a list of its own.
 IoRequests new_request(std::shared_ptr<const std::string> queue);
+// That one alone, out of the list that has it.
+IoRequests take(IoRequests& from, IoRequests::iterator at);
 
 class IoSchedule {
  public:
@@ -106,14 +108,12 @@ class IoSchedule {
   };
   bool fits(std::size_t bytes) const;
   std::size_t chunk_size(const IoRequest& request) const;
-  void cut_all(Nanoseconds now);
   bool cut_next(Nanoseconds now);
   void cut(IoRequest& request, std::size_t bytes);
   void refuse(std::uint64_t slot, int error);
   void shorten(std::uint64_t slot, std::size_t moved);
   void fail(std::uint64_t slot, Status why);
-  bool to_be_sent(const IoRequest& request) const;
-  void stop(IoRequest& request);
+  bool stop(IoRequest& request);
   void release(std::uint64_t slot);
   void end_if_over(IoRequest& request);
 
