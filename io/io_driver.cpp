@@ -25,8 +25,7 @@ void quarantine(std::shared_ptr<const void> what) {
 
 const char* name_in_trace(const IoRequest& request) {
   if (request.tag.name != nullptr) return request.tag.name;
-  if (request.direction == Direction::sync) return "sync";
-  return request.direction == Direction::read ? "read" : "write";
+  return name_of(request.direction);
 }
 
 }  // namespace
@@ -202,7 +201,10 @@ void IoQueue::Driver::ready(IoRequests one) {
     request.redone = true;  // it was never to be done at all
   }
   request.after = {};
-  schedule_.add(std::move(one));
+  IoRequests parts = request.failure.ok() ? parts_of(request) : IoRequests();
+  if (parts.empty()) return schedule_.add(std::move(one));
+  parted_.splice(parted_.end(), one);
+  while (!parts.empty()) schedule_.add(take(parts, parts.begin()));
 }
 
 // One that is parked keeps its place: what it follows may still use its memory.
@@ -236,7 +238,7 @@ void IoQueue::Driver::finish_some() {
 }
 
 bool IoQueue::Driver::looks_at(const IoRequest& request) const {
-  return request.failure.ok() && request.tag.check && !options_.dry;
+  return request.failure.ok() && request.check() && !options_.dry;
 }
 
 // False: to be done once more.
@@ -247,7 +249,7 @@ bool IoQueue::Driver::accepted(IoRequest& request) {
     return false;
   }
   if (!looks_at(request)) return true;
-  const Status verdict = request.tag.check(ConstBytes(request.data, request.size));
+  const Status verdict = request.check()(request.at(), ConstBytes(request.data, request.size));
   if (verdict.ok()) return true;
   if (!std::exchange(request.read_again, true)) return false;
   request.failure = Status(
@@ -267,8 +269,21 @@ void IoQueue::Driver::end(IoRequests one) {
   if (options_.trace && request.started_at)
     options_.trace->add(
         {*name_, name_in_trace(request), *request.started_at, now(), request.moved});
-  const EventSource source = std::move(request.source);
-  Status how = std::move(request.failure);
+  request.whole == nullptr ? complete(std::move(one)) : end_part(std::move(one));
+}
+
+// The whole ends with the last of its parts.
+void IoQueue::Driver::end_part(IoRequests one) {
+  IoRequest& part = one.front();
+  IoRequest& whole = *part.whole;
+  if (!part.failure.ok()) whole.fail(std::move(part.failure), part.offset);
+  one.clear();
+  if (--whole.open == 0) complete(take(parted_, whole.self));
+}
+
+void IoQueue::Driver::complete(IoRequests one) {
+  const EventSource source = std::move(one.front().source);
+  Status how = std::move(one.front().failure);
   one.clear();  // what it holds is let go before the event fires
   source.complete(std::move(how));
 }
@@ -288,17 +303,11 @@ void IoQueue::Driver::publish() {
   snapshot_.requests = schedule_.requests();
   snapshot_.chunks = schedule_.chunks_in_flight();
   snapshot_.bytes = schedule_.bytes_in_flight();
-  tell(schedule_.front(), snapshot_.front);
-  tell(parked_.empty() ? nullptr : &parked_.front(), snapshot_.parked_front);
+  snapshot_.front.tell(schedule_.front());
+  snapshot_.parked_front.tell(parked_.empty() ? nullptr : &parked_.front());
   pressing_ |= parked_.empty() && !arrivals_.empty();  // they counted on one that is told of
   busy_ = snapshot_.chunks > 0;
   stalled_for_ = busy_ ? std::string() : snapshot_.parked_front.after.waits_for();
-}
-
-void IoQueue::Driver::tell(const IoRequest* request, Told& told) {
-  const std::uint64_t id = request == nullptr ? 0 : request->id;
-  if (id == told.id) return;
-  told = id == 0 ? Told{} : Told{id, *request, request->queued_at, request->after};
 }
 
 void IoQueue::Driver::account(Usage& usage, Nanoseconds until) const {
@@ -318,20 +327,7 @@ Usage IoQueue::Driver::usage() const {
 
 std::string IoQueue::Driver::describe() const {
   const std::lock_guard lock(mutex_);
-  const Snapshot& seen = snapshot_;
-  std::string text = fmt::format(
-      "queue {} ({}): {} arriving, {} parked, {} started or ready, {} chunks ({}) in "
-      "flight",
-      *name_, seen.engine, arrivals_.size(), seen.parked, seen.requests, seen.chunks,
-      format_bytes(seen.bytes));
-  if (seen.front.id != 0)
-    text += fmt::format("; in front, queued {:.3f} s ago: {}",
-                        std::chrono::duration<double>(now() - seen.front.queued_at).count(),
-                        seen.front.work.describe());
-  if (seen.parked_front.id != 0)
-    text += fmt::format("; parked first: {}, waits for {}", seen.parked_front.work.describe(),
-                        seen.parked_front.after.waits_for());
-  return text;
+  return snapshot_.describe(*name_, arrivals_.size(), now());
 }
 
 bool IoQueue::Driver::can_pump() const {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "io/io_schedule.h"
+#include "io/io_snapshot.h"
 
 namespace headrace {
 
@@ -21,7 +22,7 @@ class IoQueue::Driver {
   Event queue(IoRequests one);
   Event queue_call(std::function<Status(IoEngine&)> call);
   void cancel(Owner owner);
-  IoRequests new_request() const { return headrace::new_request(name_); }
+  IoRequests new_request() const { return headrace::new_request(EventSource(name_)); }
   const std::shared_ptr<IoEngine>& engine() const noexcept { return engine_; }
   const std::string& name() const noexcept { return *name_; }
   Usage usage() const;
@@ -37,21 +38,6 @@ class IoQueue::Driver {
     IoRequests one;  // or none
     std::function<void()> call;
   };
-  // What is told of a request; copied when it is another one than before.
-  struct Told {
-    std::uint64_t id = 0;  // 0: there is none
-    IoWork work;
-    Nanoseconds queued_at{0};
-    Event after;
-  };
-  // What describe() tells; copied out of what only the driver may touch.
-  struct Snapshot {
-    std::string engine;
-    std::size_t parked = 0, requests = 0, chunks = 0, bytes = 0;
-    Told front;  // of what is in flight or ready
-    Told parked_front;
-  };
-
   Nanoseconds now() const { return options_.clock ? options_.clock->now() : Clock().now(); }
   Status start_engine();
   void run();
@@ -70,9 +56,10 @@ class IoQueue::Driver {
   bool looks_at(const IoRequest& request) const;
   bool accepted(IoRequest& request);
   void end(IoRequests one);
+  void end_part(IoRequests one);
+  void complete(IoRequests one);
   void end_all(IoRequests requests);
   void publish();
-  static void tell(const IoRequest* request, Told& told);
   void account(Usage& usage, Nanoseconds until) const;
   void close();
   void drain(Nanoseconds deadline, const Status& why);
@@ -90,13 +77,14 @@ class IoQueue::Driver {
   std::uint64_t next_id_ = 1;      // guarded by mutex_
   bool closing_ = false;           // guarded by mutex_
   Usage usage_;                    // guarded by mutex_
-  Snapshot snapshot_;              // guarded by mutex_
+  IoSnapshot snapshot_;            // guarded by mutex_
   Nanoseconds accounted_to_{0};    // guarded by mutex_
   bool busy_ = false;              // guarded by mutex_; since accounted_to_
   std::string stalled_for_;        // guarded by mutex_; since accounted_to_; "": not stalled
   // touched only by the driver
   IoSchedule schedule_;
   IoRequests parked_;  // what they follow is open
+  IoRequests parted_;  // of which the schedule has the parts
   std::vector<Completion> completions_;
   std::vector<Arrival> absorbed_;
   std::vector<std::uint64_t> tokens_;

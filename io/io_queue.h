@@ -28,8 +28,9 @@ namespace headrace {
 enum class IoClass : std::uint8_t { parameter_read, state_read, write };
 constexpr std::size_t kIoClasses = 3;
 
-// Looks at the finished bytes of a read. Refused: they are read once more, then Code::corrupt.
-using Check = std::function<Status(ConstBytes)>;
+// Looks at finished bytes of a read, which lie `at` in it. Refused: they are read once more, then
+// Code::corrupt.
+using Check = std::function<Status(std::uint64_t at, ConstBytes)>;
 
 struct IoQueueOptions {
   std::string name = "nvme0";  // also the thread's name
@@ -48,6 +49,7 @@ struct IoTag {
   Owner owner = Owner::nobody;
   const char* name = nullptr;  // a literal, for the trace; null: "read", "write"
   Check check;
+  std::size_t check_bytes = 0;  // what it is asked of at once, as they come; 0: all of them
   bool redo = false;  // a read or write that fails is done once more before it ends with its error
 };
 

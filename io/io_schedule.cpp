@@ -16,11 +16,6 @@ constexpr unsigned kMostWithoutProgress = 2;
 // what io_uring says of a sync when a signal meets the start of the kernel's worker for it.
 bool passes(int error) { return error == EINTR || error == EAGAIN || error == ECANCELED; }
 
-std::string_view name_of(Direction direction) {
-  if (direction == Direction::sync) return "sync";
-  return direction == Direction::read ? "read" : "write";
-}
-
 std::string error_text(int error) {
   return fmt::format("{} (errno {})", std::system_category().message(error), error);
 }
@@ -32,25 +27,6 @@ Code code_of(int error) {
 std::uint32_t alignment_of(const File& file) { return std::max(1U, file.info().alignment); }
 
 }  // namespace
-
-std::string IoWork::describe() const {
-  if (direction == Direction::sync) return fmt::format("sync of {}", file.info().name);
-  return fmt::format("{} of {} at {}, {} bytes", name_of(direction), file.info().name, offset,
-                     size);
-}
-
-IoRequests new_request(std::shared_ptr<const std::string> queue) {
-  IoRequests one;
-  one.emplace_back(std::move(queue));
-  one.front().self = one.begin();
-  return one;
-}
-
-IoRequests take(IoRequests& from, IoRequests::iterator at) {
-  IoRequests one;
-  one.splice(one.end(), from, at);
-  return one;
-}
 
 IoSchedule::IoSchedule(const IoQueueOptions& limits)
     : chunk_bytes_(std::clamp<std::size_t>(limits.chunk_bytes, 1, kGiB)),
@@ -189,12 +165,7 @@ void IoSchedule::shorten(std::uint64_t slot, std::size_t moved) {
 void IoSchedule::fail(std::uint64_t slot, Status why) {
   const Chunk& chunk = chunks_[slot];
   IoRequest& request = *chunk.request;
-  const bool first = request.failure.ok();
-  if (first || chunk.transfer.offset < request.failed_at) {
-    request.failure = std::move(why);
-    request.failed_at = chunk.transfer.offset;
-  }
-  if (first) stop(request);
+  if (request.fail(std::move(why), chunk.transfer.offset)) stop(request);
   release(slot);
 }
 

@@ -7,71 +7,12 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <list>
-#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "io/event_source.h"
-#include "io/io_queue.h"
+#include "io/io_request.h"
 
 namespace headrace {
-
-// What a request moves.
-struct IoWork {
-  // "read of FILE at 4096, 8192 bytes"
-  std::string describe() const;
-
-  Direction direction = Direction::read;
-  File file;
-  std::uint64_t offset = 0;
-  std::size_t size = 0;
-};
-
-struct IoRequest;
-
-// A request goes from list to list: it is allocated once, and keeps its address.
-using IoRequests = std::list<IoRequest>;
-
-struct IoRequest : IoWork {
-  explicit IoRequest(std::shared_ptr<const std::string> queue) : source(std::move(queue)) {}
-  IoRequest(const IoRequest&) = delete;
-  IoRequest& operator=(const IoRequest&) = delete;
-
-  IoClass io_class() const noexcept {
-    return direction == Direction::read ? tag.io_class : IoClass::write;
-  }
-
-  // Constant once queued, as the work.
-  IoRequests::iterator self;  // in whichever list has it
-  std::uint64_t id = 0;       // of its queue, in the order of the calls
-  std::byte* data = nullptr;
-  IoTag tag;
-  EventSource source;
-  Nanoseconds queued_at{0};
-
-  // While parked.
-  Event after;
-  std::size_t open = 0;  // how many operations of `after` are
-
-  // Progress.
-  std::size_t cut = 0;   // bytes of it that are in chunks
-  bool all_cut = false;  // nothing is left to send
-  unsigned in_flight = 0;
-  std::uint64_t moved = 0;  // bytes, with those of a second reading
-  std::optional<Nanoseconds> started_at;
-  bool read_again = false;
-  bool redone = false;
-
-  Status failure;                               // of the lowest offset so far
-  std::uint64_t failed_at = ~std::uint64_t{0};  // which is this
-};
-
-// One, in a list of its own.
-IoRequests new_request(std::shared_ptr<const std::string> queue);
-// That one alone, out of the list that has it.
-IoRequests take(IoRequests& from, IoRequests::iterator at);
 
 class IoSchedule {
  public:

@@ -39,7 +39,7 @@ std::vector<std::uint64_t> BlockSums::sums() const {
 }
 
 std::vector<BlockSums::Run> BlockSums::runs() const {
-  constexpr std::uint64_t kRunBytes = 4 * kMiB;
+  constexpr std::uint64_t kRunBytes = 8 * kMiB;
   std::vector<Run> runs;
   for (const Block& block : blocks_) {
     if (runs.empty() || runs.back().size + block.size > kRunBytes) runs.push_back({block.at, 0});

@@ -125,7 +125,7 @@ struct Load {
   Event piece(const CheckpointPiece& piece, std::function<void(std::span<const float>)> use,
               const Event& after) {
     const std::uint64_t at = place_of(piece);
-    const auto same = [wanted = sums->at(at).sum](ConstBytes bytes) {
+    const auto same = [wanted = sums->at(at).sum](std::uint64_t, ConstBytes bytes) {
       return checksum(bytes) == wanted
                  ? Status()
                  : Status(Code::corrupt, "these are not the bytes that were verified just before");

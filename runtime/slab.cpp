@@ -337,9 +337,10 @@ Status name_owner(EngineParts& parts, const Status& locked) {
         {.path = folder / kSlabName, .mode = FileMode::read_only, .direct = false});
     const auto bytes = std::make_shared<std::vector<std::byte>>(kSlabHeaderBytes);
     if (!file.ok() || file->info().size < bytes->size()) continue;
-    const Event read = (*queue)->read(*file, 0, *bytes, {}, {.check = [bytes](ConstBytes) {
-      return Status();  // and the memory lives until then
-    }});
+    const Event read =
+        (*queue)->read(*file, 0, *bytes, {}, {.check = [bytes](std::uint64_t, ConstBytes) {
+          return Status();  // and the memory lives until then
+        }});
     if (!parts.platform.wait(read, parts.options.deadline).ok()) continue;
     if (const auto header = parse_slab_header(*bytes, kSlabName); header.ok())
       return Status(Code::locked, fmt::format("{}: the slab was opened by process {}",

@@ -18,8 +18,8 @@ bool has_path(TierKind from, TierKind to) {
   return to != TierKind::nvme || from == TierKind::dram;
 }
 
-// What is read to be checked comes in requests of this size: each is looked at while the next ones
-// are still under way. A multiple of what a check looks at as one.
+// Of what is read to be checked, so much is looked at while the rest is still under way. A multiple
+// of what a check looks at as one.
 constexpr std::uint64_t kCheckedBytes = 2 * kMiB;
 
 std::size_t index(TierKind kind) { return static_cast<std::size_t>(kind); }
@@ -61,16 +61,14 @@ Event Mover::read(const Region& from, MemView to, const Event& after, const Move
   std::vector<Event> ends;
   for (const Piece& piece : from.tier().stripes().pieces(from.offset(), from.size())) {
     remember(*piece.queue);
-    const std::uint64_t step = tag.check ? kCheckedBytes : piece.size;
-    for (std::uint64_t done = 0; done < piece.size; done += step) {
-      const std::uint64_t at = piece.at + done;
-      IoTag io = io_tag(owner_, tag);
-      if (tag.check)
-        io.check = [check = tag.check, at](ConstBytes bytes) { return check(at, bytes); };
-      ends.push_back(piece.queue->read(*piece.file, piece.file_offset + done,
-                                       to.sub(at, std::min(step, piece.size - done)).bytes(), after,
-                                       std::move(io)));
-    }
+    IoTag io = io_tag(owner_, tag);
+    io.check_bytes = kCheckedBytes;
+    if (tag.check)
+      io.check = [check = tag.check, begin = piece.at](std::uint64_t at, ConstBytes bytes) {
+        return check(begin + at, bytes);
+      };
+    ends.push_back(piece.queue->read(*piece.file, piece.file_offset,
+                                     to.sub(piece.at, piece.size).bytes(), after, std::move(io)));
   }
   return Event::all(ends);
 }

@@ -52,7 +52,7 @@ class FaultyQueue : public testing::TestWithParam<EngineKind> {
   }
   // Whether these are the bytes that were written.
   Check compared_with(std::size_t k) const {
-    return [expected = block(written_, k)](ConstBytes bytes) {
+    return [expected = block(written_, k)](std::uint64_t, ConstBytes bytes) {
       return same(expected, bytes) ? Status() : Status(Code::corrupt, "other bytes");
     };
   }

@@ -92,7 +92,7 @@ TEST_F(IoDriverTest, CancelReachesOnlyWhatWasQueuedBefore) {
 TEST_F(IoDriverTest, WhatARequestFollowsIsSentBeforeTheNextBytesAreLookedAt) {
   std::size_t sent = 0;
   IoTag counts;
-  counts.check = [&](ConstBytes) {
+  counts.check = [&](std::uint64_t, ConstBytes) {
     sent = engine->submitted.size();
     return Status();
   };

@@ -226,7 +226,8 @@ TEST_F(IoScheduleTest, ChunksThatWaitToBeSentAgainAreDroppedWithTheirRequest) {
 TEST_F(IoScheduleTest, WhatACheckRefusesIsReadOnceMore) {
   int looked = 0;
   IoTag tag;
-  tag.check = [&looked](ConstBytes bytes) {
+  tag.check = [&looked](std::uint64_t at, ConstBytes bytes) {
+    EXPECT_EQ(at, 0u);
     EXPECT_EQ(bytes.size(), 3 * kBlock);
     return ++looked == 1 ? Status(Code::corrupt, "wrong checksum") : Status();
   };
@@ -241,7 +242,7 @@ TEST_F(IoScheduleTest, WhatACheckRefusesIsReadOnceMore) {
 
 TEST_F(IoScheduleTest, WhatACheckRefusesTwiceIsCorrupt) {
   IoTag tag;
-  tag.check = [](ConstBytes) { return Status(Code::corrupt, "wrong checksum"); };
+  tag.check = [](std::uint64_t, ConstBytes) { return Status(Code::corrupt, "wrong checksum"); };
   const Event event = read(1, {}, tag);
   run_out();
   EXPECT_EQ(event.status().code(), Code::corrupt);
@@ -251,7 +252,7 @@ TEST_F(IoScheduleTest, WhatACheckRefusesTwiceIsCorrupt) {
 
 TEST_F(IoScheduleTest, AFailedReadIsNotChecked) {
   IoTag tag;
-  tag.check = [](ConstBytes) -> Status {
+  tag.check = [](std::uint64_t, ConstBytes) -> Status {
     ADD_FAILURE() << "there is nothing to check";
     return {};
   };

@@ -74,7 +74,7 @@ TEST_F(SimulatedFaults, ShortAndInterruptedTransfersAreNoFailures) {
 TEST_F(SimulatedFaults, AFlippedBitIsReadOnceMore) {
   script->add({.kind = FaultKind::bit_flip, .first = 0, .amount = 12345});
   IoTag tag;
-  tag.check = [](ConstBytes bytes) {
+  tag.check = [](std::uint64_t, ConstBytes bytes) {
     return is_pattern(bytes, 1, 0) ? Status() : Status(Code::corrupt, "other bytes");
   };
   const Event event = queue->read(file, 0, back.sub(0, kShard), {}, tag);
